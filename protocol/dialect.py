@@ -1,0 +1,63 @@
+"""What differs between generations of clients, in this one place (wire-spec section 10; design, "The wire").
+
+A connection is seed-era if its `initialize` has no `resumeSessionId` member, no WebSocket subprotocol was
+chosen and its first start has a native `cwd`. Until that start it is treated as current; from then on it is
+one or the other.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from protocol.errors import ExecServerError, InvalidRequest, MethodNotFound, UnknownProcess
+from protocol.process import ProcessStartParams, ProcessWriteResult
+from protocol.session import InitializeParams
+
+
+class Dialect:
+    """The generation of one connection's client, and what follows from it."""
+
+    __slots__ = ("_candidate", "_decided", "seed_era")
+
+    def __init__(self, subprotocol: str | None = None) -> None:
+        self.seed_era = False
+        """Whether the client is known to be of the seed's generation."""
+        self._candidate = subprotocol is None
+        self._decided = False
+
+    def initialize(self, params: InitializeParams) -> None:
+        """Take note of an `initialize` that succeeded."""
+        if params.resume_session_id is not UNSET:
+            self._candidate = False
+
+    def start(self, params: ProcessStartParams) -> None:
+        """Take note of a `process/start`, whether it will succeed or not. The first one decides."""
+        if not self._decided:
+            self._decided = True
+            self.seed_era = self._candidate and params.cwd.startswith("/")
+
+    @property
+    def read_returns_when_exited(self) -> bool:
+        """Whether a read of a process that has exited never waits for `closed`."""
+        return self.seed_era
+
+    @property
+    def session_ends_with_connection(self) -> bool:
+        """Whether a cut connection ends its session instead of detaching it."""
+        return self.seed_era
+
+    def unknown_method(self, method: str) -> ExecServerError:
+        """The error for a method that this server does not have."""
+        return InvalidRequest(f"unknown method: {method}") if self.seed_era else MethodNotFound(method)
+
+    def write_answer(self, result: ProcessWriteResult, process_id: str) -> ProcessWriteResult:
+        """The result as it is for a current client; for the seed's, raises InvalidRequest unless it was
+        accepted.
+        """
+        if not self.seed_era or result.accepted:
+            return result
+        if result.status == "unknownProcess":
+            raise UnknownProcess(process_id)
+        if result.status == "stdinClosed":
+            raise InvalidRequest(f"stdin is closed for process {process_id}")
+        raise InvalidRequest(f"process id {process_id} is starting")

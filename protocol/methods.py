@@ -1,0 +1,44 @@
+"""The one table of what a client may call: method name -> params, result, family."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.environment import EnvironmentInfo, EnvironmentStatus
+from protocol.process import (
+    ProcessReadParams,
+    ProcessReadResult,
+    ProcessSignalParams,
+    ProcessStartParams,
+    ProcessStartResult,
+    ProcessTerminateParams,
+    ProcessTerminateResult,
+    ProcessWriteParams,
+    ProcessWriteResult,
+)
+from protocol.session import InitializeParams, InitializeResult
+from protocol.wire_types import Empty, NoParams
+
+
+class Method(msgspec.Struct, frozen=True):
+    """A method: its name, the types of its params and result, and the family that handshake errors name."""
+
+    name: str
+    params: type[msgspec.Struct]
+    result: type[msgspec.Struct]
+    family: str
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("initialize", InitializeParams, InitializeResult, "initialize"),
+        Method("environment/info", NoParams, EnvironmentInfo, "environment info"),
+        Method("environment/status", NoParams, EnvironmentStatus, "environment status"),
+        Method("process/start", ProcessStartParams, ProcessStartResult, "exec"),
+        Method("process/read", ProcessReadParams, ProcessReadResult, "exec"),
+        Method("process/write", ProcessWriteParams, ProcessWriteResult, "exec"),
+        Method("process/signal", ProcessSignalParams, Empty, "exec"),
+        Method("process/terminate", ProcessTerminateParams, ProcessTerminateResult, "exec"),
+    )
+}

@@ -1,0 +1,447 @@
+"""`process/*`: params, results and notifications (wire-spec section 5, and the additions of design, "The
+wire").
+
+Where a struct allows null, that and an absent member mean the same; plain booleans must not be null.
+Bytes are base64 in JSON and raw in MessagePack.
+"""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import Any, ClassVar, Literal
+from uuid import UUID
+
+import msgspec
+
+from protocol.wire_types import Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
+
+Stream = Literal["stdout", "stderr", "pty"]
+ExitReason = Literal["exited", "signaled", "terminated", "timeout", "idleTimeout", "sessionEnded", "hostLost"]
+WriteStatus = Literal["accepted", "unknownProcess", "stdinClosed", "starting"]
+
+
+class EnvPolicy(WireStruct, frozen=True):
+    """How the child's environment is made of the server's before `env` is laid over it (wire-spec section
+    5.1.2).
+    """
+
+    inherit: Literal["all", "core", "none"]
+    ignore_default_excludes: bool
+    exclude: list[str]
+    set: dict[str, str]
+    include_only: list[str]
+
+
+class FileSystemPolicy(WireStruct, frozen=True, tag_field="type"):
+    """What a managed sandbox does to the file system."""
+
+
+class RestrictedFileSystem(FileSystemPolicy, frozen=True, tag="restricted"):
+    """Only what the entries allow."""
+
+    entries: list[dict[str, Any]]
+
+
+class UnrestrictedFileSystem(FileSystemPolicy, frozen=True, tag="unrestricted"):
+    """Everything that the server's user may do."""
+
+
+class Permissions(WireStruct, frozen=True, tag_field="type"):
+    """What a sandboxed child may do."""
+
+
+class ManagedPermissions(Permissions, frozen=True, tag="managed", rename=None):
+    """Enforced by the server; these two members are spelled with an underscore on the wire."""
+
+    file_system: RestrictedFileSystem | UnrestrictedFileSystem
+    network: Any
+
+
+class DisabledPermissions(Permissions, frozen=True, tag="disabled"):
+    """No sandbox."""
+
+
+class ExternalPermissions(Permissions, frozen=True, tag="external"):
+    """Whoever runs the server has sandboxed it."""
+
+    network: Any
+
+
+class Sandbox(WireStruct, frozen=True):
+    """The sandbox a child shall run in (wire-spec section 5.1.3). Shape only: the server decides what it can
+    do.
+    """
+
+    permissions: ManagedPermissions | DisabledPermissions | ExternalPermissions
+    windows_sandbox_level: Literal["disabled", "restricted-token", "elevated", "mxc"]
+
+
+class ManagedNetwork(WireStruct, frozen=True):
+    """Network rules of a managed sandbox."""
+
+    loopback_ports: list[int] = msgspec.field(default_factory=list)
+    allow_local_binding: bool = False
+
+
+class NetworkProxy(WireStruct, frozen=True):
+    """A proxy for a managed sandbox."""
+
+    proxy: Any
+
+
+class SnapshotShell(WireStruct, frozen=True):
+    """The shell of a shell snapshot."""
+
+    name: str
+    path: str
+
+
+class ShellSnapshot(WireStruct, frozen=True):
+    """A wish for a shell snapshot; accepted, without effect."""
+
+    scope_id: str
+    shell: SnapshotShell
+
+
+class StartMetadata(WireStruct, frozen=True):
+    """Telemetry of the client."""
+
+    thread_id: UUID | None = None
+    tool_call_id: str | None = None
+
+
+class ProcessStartParams(WireStruct, frozen=True):
+    """`cwd` is a `file:` URI, or a native absolute path (protocol.paths). `env` is the exact environment
+    unless there is an `env_policy`. The program looked up is `argv[0]`, whatever `arg0` says. Times are in
+    milliseconds."""
+
+    process_id: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    tty: bool
+    pipe_stdin: bool = False
+    arg0: str | None = None
+    env_policy: EnvPolicy | None = None
+    sandbox: Sandbox | None = None
+    enforce_managed_network: bool = False
+    managed_network: ManagedNetwork | None = None
+    network_proxy: NetworkProxy | None = None
+    shell_snapshot: ShellSnapshot | None = None
+    metadata: StartMetadata | None = None
+    rows: WindowSide = 24
+    cols: WindowSide = 80
+    timeout_ms: Millis | None = None
+    idle_timeout_ms: Millis | None = None
+    closed_after_exit_ms: Millis | None = None
+    on_disconnect: Literal["keep", "terminate"] | None = None
+    """None is `keep`."""
+
+    def __post_init__(self) -> None:
+        if not self.argv:
+            raise ValueError("argv must not be empty")
+        default_null(self, "rows", 24)
+        default_null(self, "cols", 80)
+
+
+class ProcessStartResult(WireStruct, frozen=True):
+    """The child runs."""
+
+    process_id: str
+    sandbox_type: str = "none"
+
+
+class OutputChunk(WireStruct, frozen=True, kw_only=True):
+    """A piece of output as the log keeps it and a read result shows it. Members in the order of the wire."""
+
+    seq: int
+    stream: Stream
+    offset: int
+    """Bytes of output of this process before this chunk, both streams together."""
+    chunk: bytes
+
+
+class ProcessReadParams(WireStruct, frozen=True):
+    """Retained output after `after_seq` (exclusive); `max_bytes` None is without limit; waits up to
+    `wait_ms`.
+    """
+
+    process_id: str
+    after_seq: U64OrDefault = 0
+    max_bytes: U64OrDefault | None = None
+    wait_ms: U64OrDefault = 0
+
+    def __post_init__(self) -> None:
+        default_null(self, "after_seq", 0)
+        default_null(self, "wait_ms", 0)
+        check_u64("afterSeq", self.after_seq)
+        check_u64("maxBytes", self.max_bytes)
+        check_u64("waitMs", self.wait_ms)
+
+
+class ProcessReadResult(WireStruct, frozen=True):
+    """`chunks` must stay the first member: the codec builds large results around it."""
+
+    chunks: list[OutputChunk]
+    next_seq: int
+    exited: bool
+    exit_code: int | None
+    closed: bool
+    failure: str | None = None
+    sandbox_denied: bool = False
+    signal: str | None = None
+    reason: ExitReason | None = None
+    first_retained_seq: int | None = None
+    first_retained_offset: int | None = None
+    evicted_bytes: int = 0
+
+
+class ProcessWriteParams(WireStruct, frozen=True):
+    """Input for the child. `write_id` makes a repetition harmless; seed-era clients send none."""
+
+    process_id: str
+    chunk: bytes
+    write_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.write_id == "":
+            raise ValueError("writeId must not be empty")
+
+
+class ProcessWriteResult(WireStruct, frozen=True):
+    """`status` for current clients, `accepted` (true only with status `accepted`) for the seed's."""
+
+    status: WriteStatus
+    accepted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.accepted != (self.status == "accepted"):
+            raise ValueError("`accepted` must be true with status `accepted`, and only then")
+
+
+_SIGNALS = {number.name: int(number) for number in signals.Signals} | {"interrupt": int(signals.SIGINT)}
+
+
+class ProcessSignalParams(WireStruct, frozen=True):
+    """`interrupt`, or the POSIX name of a signal that this system has (`SIGTERM`)."""
+
+    process_id: str
+    signal: str
+
+    def __post_init__(self) -> None:
+        if self.signal not in _SIGNALS:
+            raise ValueError(
+                f"invalid `signal`: unknown variant `{self.signal}`, expected `interrupt` or `SIG…`"
+            )
+
+    @property
+    def number(self) -> int:
+        """The signal's number on this system."""
+        return _SIGNALS[self.signal]
+
+
+class ProcessTerminateParams(WireStruct, frozen=True):
+    """Ends the process and all its attributed descendants."""
+
+    process_id: str
+
+
+class ProcessTerminateResult(WireStruct, frozen=True):
+    """Whether the process had not yet exited."""
+
+    running: bool
+
+
+class ProcessCloseStdinParams(WireStruct, frozen=True):
+    """End of input."""
+
+    process_id: str
+    session_id: str | None = None
+
+
+class ProcessCloseStdinResult(WireStruct, frozen=True):
+    """As that of a write."""
+
+    status: WriteStatus
+
+
+class ProcessResizeParams(WireStruct, frozen=True):
+    """A new window size for a PTY."""
+
+    process_id: str
+    rows: WindowSide
+    cols: WindowSide
+    session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is None or self.cols is None:
+            raise ValueError("invalid `rows` or `cols`: expected integer, got null")
+
+
+class ProcessFlowParams(WireStruct, frozen=True):
+    """The owner holds (true) or releases (false) the child's output."""
+
+    process_id: str
+    paused: bool
+
+
+class ProcessWaitParams(WireStruct, frozen=True):
+    """Answered at exit, or after `wait_ms` (None: as long as a wait may last)."""
+
+    process_id: str
+    wait_ms: U64OrDefault | None = None
+    session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_u64("waitMs", self.wait_ms)
+
+
+class ProcessWaitResult(WireStruct, frozen=True):
+    """How the process stands when the wait is over."""
+
+    exited: bool
+    exit_code: int | None
+    signal: str | None
+    reason: ExitReason | None
+    closed: bool
+
+
+class ProcessListParams(WireStruct, frozen=True):
+    """All processes of a session."""
+
+    session_id: str | None = None
+
+
+class ProcessEntry(WireStruct, frozen=True):
+    """One process of a list; `cwd` is a `file:` URI, `started_at_ms` milliseconds since 1970 UTC."""
+
+    process_id: str
+    argv: list[str]
+    cwd: str
+    tty: bool
+    pid: int | None
+    started_at_ms: int
+    running: bool
+    exit_code: int | None
+    signal: str | None
+    host: str | None = None
+
+
+class ProcessListResult(WireStruct, frozen=True):
+    """In the order of their starts."""
+
+    processes: list[ProcessEntry]
+
+
+class ProcessSnapshotParams(WireStruct, frozen=True):
+    """Head and tail of what the process has printed."""
+
+    process_id: str
+    session_id: str | None = None
+
+
+class StreamBytes(WireStruct, frozen=True):
+    """A number of bytes for each stream."""
+
+    stdout: int = 0
+    stderr: int = 0
+    terminal: int = 0
+
+
+class ProcessSnapshotResult(WireStruct, frozen=True):
+    """Head then tail of each stream; where `dropped_bytes` > 0 the hole is after `head_bytes`."""
+
+    stdout: bytes
+    stderr: bytes
+    terminal: bytes
+    truncated: bool
+    head_bytes: StreamBytes
+    dropped_bytes: StreamBytes
+    running: bool
+    exit_code: int | None
+    signal: str | None
+
+
+class ProcessAttachParams(WireStruct, frozen=True):
+    """Watch a process of another session, under the id `as` (None: its own id)."""
+
+    process_id: str
+    observe_id: str | None = None
+    session_id: str | None = None
+    after_seq: U64OrDefault = 0
+    as_: str | None = msgspec.field(name="as", default=None)
+
+    def __post_init__(self) -> None:
+        if self.observe_id is None and self.session_id is None:
+            raise ValueError("missing field `observeId`")
+        default_null(self, "after_seq", 0)
+        check_u64("afterSeq", self.after_seq)
+
+
+class ProcessAttachResult(WireStruct, frozen=True):
+    """The seq that follows the last one replayed."""
+
+    next_seq: int
+
+
+class ProcessDetachParams(WireStruct, frozen=True):
+    """Watch no longer; `process_id` is the id the process was watched under."""
+
+    process_id: str
+
+
+class ProcessOutput(WireStruct, frozen=True, kw_only=True):
+    """`process/output`: a chunk that has just been read from the child."""
+
+    METHOD: ClassVar[str] = "process/output"
+
+    process_id: str
+    seq: int
+    stream: Stream
+    offset: int
+    chunk: bytes
+
+    @classmethod
+    def of(cls, process_id: str, chunk: OutputChunk) -> ProcessOutput:
+        """The notification of a chunk of the log; the bytes are shared."""
+        return cls(
+            process_id=process_id, seq=chunk.seq, stream=chunk.stream, offset=chunk.offset, chunk=chunk.chunk
+        )
+
+
+class ProcessExited(WireStruct, frozen=True):
+    """`process/exited`: the child has been waited for. 128+n in `exit_code` for signal n."""
+
+    METHOD: ClassVar[str] = "process/exited"
+
+    process_id: str
+    seq: int
+    exit_code: int
+    sandbox_denied: bool = False
+    signal: str | None = None
+    reason: ExitReason = "exited"
+
+
+class ProcessClosed(WireStruct, frozen=True):
+    """`process/closed`: exited, and every output stream is at its end. The last seq of a process."""
+
+    METHOD: ClassVar[str] = "process/closed"
+
+    process_id: str
+    seq: int
+
+
+class ProcessGap(WireStruct, frozen=True):
+    """`process/gap`: an observer was skipped over `from_seq` to `to_seq` (both included), `bytes` of
+    output.
+    """
+
+    METHOD: ClassVar[str] = "process/gap"
+
+    process_id: str
+    from_seq: int
+    to_seq: int
+    bytes: int
+
+
+ProcessNotification = ProcessOutput | ProcessExited | ProcessClosed | ProcessGap

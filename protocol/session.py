@@ -1,0 +1,48 @@
+"""`initialize` and `initialized`: the handshake of a connection (wire-spec section 3)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from protocol.environment import EnvironmentInfo
+from protocol.wire_types import WireStruct
+
+PROTOCOL_VERSION = "exec-server.v0"
+
+
+class InitializeParams(WireStruct, frozen=True):
+    """`resume_session_id` is UNSET where the member is absent, which only seed-era clients do; None asks for
+    a new session.
+    """
+
+    client_name: str
+    resume_session_id: str | UnsetType | None = UNSET
+
+
+class ServerInfo(WireStruct, frozen=True):
+    """Name and version of this program."""
+
+    name: str
+    version: str
+
+
+class InitializeResult(WireStruct, frozen=True):
+    """Who holds `session_id` owns the session; `observe_id` only lets others watch it."""
+
+    session_id: str
+    environment_info: EnvironmentInfo
+    observe_id: str
+    server: ServerInfo
+    extensions: list[str] = msgspec.field(default_factory=list)
+    protocol_version: str = PROTOCOL_VERSION
+
+
+class Initialized(WireStruct, frozen=True):
+    """The client's notification that it has read the result of `initialize`. Its params are ignored, whatever
+    they are.
+    """
+
+    METHOD: ClassVar[str] = "initialized"

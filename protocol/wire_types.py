@@ -1,0 +1,49 @@
+"""Types of members that several families share, and the way msgspec is told about their ranges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+U64_MAX = 2**64 - 1
+
+if TYPE_CHECKING:
+    # A member that is always a number for its reader, although absent and null are allowed on the wire: see
+    # `default_null`.
+    U64 = int
+    U64OrDefault = int
+    Millis = int
+    WindowSide = int
+else:
+    # msgspec takes no bound above 2^63-1, so that of U64 is checked by `check_u64`.
+    U64 = Annotated[int, msgspec.Meta(ge=0)]
+    U64OrDefault = U64 | None
+    Millis = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    WindowSide = Annotated[int, msgspec.Meta(ge=1, le=65535)] | None
+
+
+class WireStruct(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Params, results and notifications: camelCase on the wire, immutable, and free of cycles."""
+
+
+class Empty(WireStruct, frozen=True):
+    """The result `{}`."""
+
+
+class NoParams(WireStruct, frozen=True, forbid_unknown_fields=True):
+    """Params that may only be absent, null or `{}` (wire-spec section 6.1)."""
+
+
+def check_u64(member: str, value: int | None) -> None:
+    """Raise ValueError, naming the member, for a number that does not fit an unsigned 64-bit integer."""
+    if value is not None and value > U64_MAX:
+        raise ValueError(f"invalid `{member}`: expected an integer <= {U64_MAX}")
+
+
+def default_null(struct: msgspec.Struct, attribute: str, default: Any) -> None:
+    """Put the default where the wire had null. Only for `__post_init__`, before anybody else can see the
+    struct.
+    """
+    if getattr(struct, attribute) is None:
+        msgspec.structs.force_setattr(struct, attribute, default)
