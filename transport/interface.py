@@ -1,7 +1,7 @@
 """What a transport is to its BridgeActor: whole messages in, whole messages out, no method names.
 
-A transport lives on the event loop. It keeps what has arrived until the bridge takes it, and tells the bridge by
-calling `notify` with one of the events below, never from within a call of the bridge.
+A transport lives on the event loop. It keeps what has arrived until the bridge takes it, and tells the bridge
+by calling `notify` with one of the events below, never from within a call of the bridge.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import msgspec
 
 
 class MessagesArrived(msgspec.Struct, frozen=True, gc=False):
-    """Messages wait in `take()`. Sent once; again only after a `take()` that left none behind."""
+    """Messages wait in `take()`. Sent once; again only after a `take()` that left none behind.
+
+    A `take(limit)` that returns `limit` messages may have left some: take again, without an event.
+    """
 
 
 class Drained(msgspec.Struct, frozen=True, gc=False):
@@ -21,11 +24,22 @@ class Drained(msgspec.Struct, frozen=True, gc=False):
 
 
 class InputEnded(msgspec.Struct, frozen=True, gc=False):
-    """The peer will send nothing more but may still read (end of input on stdio). Messages may still wait."""
+    """Nothing more will be read, but the peer may still read (end of input on stdio). Messages may still
+    wait.
+
+    `reason` is empty at an ordinary end, else it says what was wrong with the input (a line too long, not
+    UTF-8).
+    """
+
+    reason: str = ""
 
 
 class TransportClosed(msgspec.Struct, frozen=True, gc=False):
-    """The connection is gone, for whatever reason. The last event of a transport; nothing can be sent any more."""
+    """The connection is gone, for whatever reason. The last event of a transport; nothing can be sent any
+    more.
+
+    `take()` still gives what had arrived before.
+    """
 
     reason: str
 
@@ -51,25 +65,30 @@ class Transport(Protocol):
         """Begin to deliver events. Called once, by whoever made the bridge."""
 
     def take(self, limit: int) -> list[bytes]:
-        """Up to `limit` messages that have arrived, oldest first. Reading from the peer goes on as they are taken."""
+        """Up to `limit` messages that have arrived, oldest first. Reading from the peer goes on as they are
+        taken."""
 
     def send(self, message: bytes) -> None:
-        """Queue one whole message. It is written at the end of this turn of the loop, with all others of the turn."""
+        """Queue one whole message. It is written at the end of this turn of the loop, with all others of the
+        turn."""
 
     def send_pieces(self, pieces: Iterator[bytes]) -> None:
-        """Queue one message that is made piece by piece as the peer takes it; what is sent later waits behind it."""
+        """Queue one message that is made piece by piece as the peer takes it; what is sent later waits behind
+        it."""
 
     def buffered(self) -> int:
         """Bytes accepted by `send` and not yet handed to the kernel."""
 
     def call_when_below(self, mark: int) -> None:
-        """Send `Drained` once, when `buffered()` is at or below `mark` bytes (at once, by an event, if it is now)."""
+        """Send `Drained` once, when `buffered()` is at or below `mark` bytes (at once, by an event, if it is
+        now)."""
 
     def probe(self) -> None:
         """Ask the peer for a sign of life; `ProbeAnswered` follows if it gives one."""
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Flush what is queued (5 s at most), say goodbye in the transport's own way, close. `TransportClosed` follows."""
+        """Flush what is queued (5 s at most), say goodbye in the transport's own way, close.
+        `TransportClosed` follows."""
 
     def abort(self, reason: str) -> None:
         """Close at once without flushing. `TransportClosed` follows."""

@@ -1,0 +1,117 @@
+"""What all carriers share: the inbox, the events and their order. Each carrier adds its own way to read and
+write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from transport.interface import Drained, InputEnded, MessagesArrived, TransportClosed, TransportEvent
+
+INBOX_MESSAGES: Final = 256
+INBOX_BYTES: Final = 4 * 1024 * 1024
+"""Reading pauses while more than this waits in `take()`; a single message may be larger."""
+
+FLUSH_SECONDS: Final = 5.0
+"""How long `close` tries to hand what is queued to the peer."""
+
+Notify = Callable[[TransportEvent], None]
+Defer = Callable[[Callable[[], None]], object]
+"""Calls a callback once, at the end of this turn of the loop."""
+
+
+class Carrier:
+    """Inbox and events of one connection. See `transport.interface.Transport` for what each method promises.
+
+    A carrier appends to `_inbox`, adds to `_inbox_bytes` and calls `_arrived()`; it overrides `_refill()`,
+    which is called whenever `take` has made room.
+    """
+
+    subprotocol: str | None = None
+    resumable: bool = True
+
+    def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, defer: Defer | None) -> None:
+        self.peer = peer
+        self._loop = loop
+        self._defer: Defer = loop.call_soon if defer is None else defer
+        self._notify: Notify | None = None
+        self._inbox: deque[bytes] = deque()
+        self._inbox_bytes = 0
+        self._announced = False
+        self._ended: InputEnded | None = None
+        self._closed: TransportClosed | None = None
+        self._mark: int | None = None
+
+    def open(self, notify: Notify) -> None:
+        """Begin to deliver events; what came earlier is told at the end of this turn."""
+        self._loop.call_soon(self._begin_events, notify)
+
+    def take(self, limit: int) -> list[bytes]:
+        """See `Transport.take`. Works after `TransportClosed` too, for what had arrived before."""
+        inbox = self._inbox
+        if len(inbox) <= limit:
+            taken = list(inbox)
+            inbox.clear()
+            self._inbox_bytes = 0
+            self._announced = False
+        else:
+            taken = [inbox.popleft() for _ in range(limit)]
+            self._inbox_bytes -= sum(map(len, taken))
+        self._refill()
+        if inbox and not self._announced:
+            self._loop.call_soon(self._arrived)
+        return taken
+
+    def buffered(self) -> int:
+        """See `Transport.buffered`."""
+        raise NotImplementedError
+
+    def call_when_below(self, mark: int) -> None:
+        """See `Transport.call_when_below`. A later call replaces an earlier one that was not answered yet."""
+        self._mark = mark
+        self._loop.call_soon(self._check_drained)
+
+    def _refill(self) -> None:
+        """Read on, now that there may be room."""
+        raise NotImplementedError
+
+    def _inbox_full(self) -> bool:
+        return len(self._inbox) >= INBOX_MESSAGES or self._inbox_bytes >= INBOX_BYTES
+
+    def _arrived(self) -> None:
+        if self._inbox and not self._announced and self._notify is not None:
+            self._announced = True
+            self._emit(MessagesArrived())
+
+    def _end_input(self, reason: str = "") -> None:
+        if self._ended is None:
+            self._ended = InputEnded(reason)
+            self._emit(self._ended)
+
+    def _check_drained(self) -> None:
+        if self._mark is not None and self.buffered() <= self._mark:
+            self._mark = None
+            self._emit(Drained())
+
+    def _emit(self, event: TransportEvent) -> None:
+        if self._notify is not None and self._closed is None:
+            self._notify(event)
+
+    def _emit_closed(self, reason: str) -> None:
+        """Tell the end, once; no event follows it."""
+        if self._closed is None:
+            self._closed = TransportClosed(reason)
+            if self._notify is not None:
+                self._notify(self._closed)
+
+    def _begin_events(self, notify: Notify) -> None:
+        self._notify = notify
+        if self._inbox:
+            self._announced = True
+            notify(MessagesArrived())
+        if self._ended is not None:
+            notify(self._ended)
+        if self._closed is not None:
+            notify(self._closed)
