@@ -1,0 +1,169 @@
+"""The environment of a child, and where its program is looked for (wire-spec 5.1.2)."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+_CORE: Final = frozenset(
+    [
+        "HOME",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "PATH",
+        "SHELL",
+        "TEMP",
+        "TMP",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "USERNAME",
+    ]
+)
+"""What `inherit: "core"` takes: who and where one is, and how text is encoded."""
+_DEFAULT_EXCLUDES: Final = ("*KEY*", "*SECRET*", "*TOKEN*")
+_NEVER_INHERITED: Final = re.compile(r"EXEC_SERVER_|LISTEN_|WATCHDOG_|NOTIFY_SOCKET\Z")
+"""Ours, and what systemd means for the server alone (sd_notify(3), sd_listen_fds(3))."""
+
+
+class EnvironmentPolicy(Protocol):
+    """The five members of `envPolicy`, by attribute."""
+
+    @property
+    def inherit(self) -> str: ...
+    @property
+    def ignore_default_excludes(self) -> bool: ...
+    @property
+    def exclude(self) -> list[str]: ...
+    @property
+    def set(self) -> dict[str, str]: ...
+    @property
+    def include_only(self) -> list[str]: ...
+
+
+def child_environment(
+    env: Mapping[str, str],
+    policy: EnvironmentPolicy | None,
+    tty: bool,
+    server: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """The exact environment of a child: `env`, over what `policy` takes from the server's (`server`: for
+    tests).
+
+    Without a policy nothing at all is inherited. With one: the server's variables by `inherit`, less the
+    default excludes (unless told to ignore them), less `exclude`, plus `set`, of these only the
+    `include_only` ones (where there are any), and `env` over all that, never filtered. A terminal gets
+    `SHELL`, the login shell, if it lacks one.
+    """
+    child = {} if policy is None else _inherited(policy, server_environment() if server is None else server)
+    child.update(env)
+    if tty:
+        child.setdefault("SHELL", login_shell())
+    return child
+
+
+def _inherited(policy: EnvironmentPolicy, server: Mapping[str, str]) -> dict[str, str]:
+    if policy.inherit == "none":
+        child = {}
+    else:
+        child = {name: value for name, value in server.items() if not _NEVER_INHERITED.match(name)}
+        if policy.inherit == "core":
+            child = {name: value for name, value in child.items() if name in _CORE}
+    if not policy.ignore_default_excludes:
+        child = _without(child, _DEFAULT_EXCLUDES)
+    child = _without(child, policy.exclude)
+    child.update(policy.set)
+    if policy.include_only:
+        kept = _matcher(tuple(policy.include_only))
+        child = {name: value for name, value in child.items() if kept.match(name)}
+    return child
+
+
+def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, str]:
+    dropped = _matcher(tuple(patterns))
+    return {name: value for name, value in variables.items() if not dropped.match(name)}
+
+
+@functools.lru_cache(maxsize=64)
+def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches a name that any of the globs (`*` and `?`, nothing else, case-insensitive) matches as a whole."""
+    whole = "|".join(_glob(pattern) for pattern in patterns) or r"(?!)"
+    return re.compile(rf"(?:{whole})\Z", re.IGNORECASE | re.DOTALL)
+
+
+def _glob(pattern: str) -> str:
+    first, *others = [
+        "".join("." if char == "?" else re.escape(char) for char in piece)
+        for piece in re.split(r"\*+", pattern)
+    ]
+    if not others:
+        return first
+    # The leftmost place of a middle piece is always good enough; saying so (atomic groups) keeps matching
+    # linear.
+    middle = "".join(f"(?>.*?{piece})" for piece in others[:-1])
+    return f"{first}{middle}.*{others[-1]}"
+
+
+def server_environment() -> dict[str, str]:
+    """This process's environment as text, UTF-8 whatever the locale; other bytes are kept as surrogate
+    escapes.
+    """
+    return {
+        name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
+        for name, value in os.environb.items()
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def login_shell() -> str:
+    """The login shell of the server's user by the account database; `/bin/sh` where there is none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
+def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:
+    """The absolute path of the program `name` as execvp(3) in a child with this `cwd` and `PATH` would find
+    it.
+
+    A name with a slash is taken relative to `cwd`; an empty or relative member of `path` too. Raises OSError
+    with the errno an exec would give: ENOENT not found, EACCES found but not an executable file, ENOTDIR,
+    ELOOP and the like.
+    """
+    if b"/" in name:
+        program = os.path.join(cwd, name)
+        _check_executable(program)
+        return program
+    denied = False
+    for directory in path.split(b":"):
+        candidate = os.path.join(cwd, directory, name)
+        try:
+            _check_executable(candidate)
+            return candidate
+        except PermissionError:
+            denied = True
+        except OSError as error:
+            if error.errno not in _ELSEWHERE:
+                raise
+    raise OSError(errno.EACCES if denied else errno.ENOENT, "not in PATH")
+
+
+_ELSEWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.ENODEV)
+"""What makes execvp(3) try the next member of PATH."""
+_BY_EFFECTIVE_ID: Final = os.access in os.supports_effective_ids
+
+
+def _check_executable(path: bytes) -> None:
+    if not stat.S_ISREG(os.stat(path).st_mode) or not os.access(
+        path, os.X_OK, effective_ids=_BY_EFFECTIVE_ID
+    ):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -1,0 +1,220 @@
+"""posix_spawn(3) through ctypes: a new session, default signals, an exact working directory, on pipes or on a
+terminal.
+
+Why not the standard library: `subprocess.Popen` leaves ignored signals and the signal mask in the child,
+`os.posix_spawn` holds the GIL until the exec is done and cannot change the directory, and whatever forks
+copies the server's page tables and may hang beside a thread. glibc's posix_spawn costs the same whatever the
+server's size.
+
+What the child gets: its own session and process group (setsid), every signal at its default action, an empty
+signal mask, the working directory asked for, and the descriptors 0, 1 and 2 only. Resource limits, umask and
+niceness are the server's. (The disposition of signals 32 and 33 is glibc's own and cannot be set.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import sys
+from ctypes import c_char_p, c_int, c_short, c_void_p
+from typing import Final
+
+_SETSIGDEF: Final = 0x04
+_SETSIGMASK: Final = 0x08
+_SETSID: Final = 0x80
+_OPAQUE: Final = 1024
+"""Bytes for one of libc's opaque structures; the largest is glibc's attributes with 336."""
+
+_libc = ctypes.CDLL(None)
+_libc.posix_spawn.argtypes = [c_void_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]
+_libc.posix_spawn_file_actions_init.argtypes = [c_void_p]
+_libc.posix_spawn_file_actions_destroy.argtypes = [c_void_p]
+_libc.posix_spawn_file_actions_adddup2.argtypes = [c_void_p, c_int, c_int]
+_libc.posix_spawn_file_actions_addclose.argtypes = [c_void_p, c_int]
+_libc.posix_spawn_file_actions_addopen.argtypes = [c_void_p, c_int, c_char_p, c_int, ctypes.c_uint]
+
+HAS_CHDIR: Final = hasattr(_libc, "posix_spawn_file_actions_addchdir_np")
+"""glibc >= 2.29, musl >= 1.1.24. Without it every child starts by way of a small Python shim (see `_SHIM`).
+"""
+HAS_CLOSEFROM: Final = hasattr(_libc, "posix_spawn_file_actions_addclosefrom_np")
+"""glibc >= 2.34. Without it descriptors that lack close-on-exec are looked up before each spawn."""
+
+if HAS_CHDIR:
+    _libc.posix_spawn_file_actions_addchdir_np.argtypes = [c_void_p, c_char_p]
+if HAS_CLOSEFROM:
+    _libc.posix_spawn_file_actions_addclosefrom_np.argtypes = [c_void_p, c_int]
+
+
+class Stdio:
+    """Where descriptors 0, 1 and 2 of the child come from: three open ones (-1: /dev/null) or one terminal by
+    name.
+
+    Opening the terminal's own side by name, after setsid, is what makes it the controlling terminal.
+    """
+
+    __slots__ = ("descriptors", "terminal")
+
+    def __init__(
+        self, descriptors: tuple[int, int, int] = (-1, -1, -1), terminal: bytes | None = None
+    ) -> None:
+        self.descriptors = descriptors
+        self.terminal = terminal
+
+
+def posix_spawn(
+    executable: bytes,
+    argv: list[bytes],
+    env: list[bytes],
+    cwd: bytes,
+    stdio: Stdio,
+    *,
+    chdir: bool = HAS_CHDIR,
+) -> int:
+    """Start `executable` (an absolute path); the pid, once the exec is done. The GIL is released meanwhile.
+
+    `env` holds `NAME=value` items. `chdir=False` takes the way of an old libc. Raises OSError with the errno
+    of what failed - clone, a file action or the exec - in which case no process is left. The caller keeps its
+    descriptors.
+    """
+    if not chdir:
+        return _spawn_by_shim(executable, argv, env, cwd, stdio)
+    return _spawn(executable, argv, env, cwd, stdio, -1)
+
+
+def _spawn(
+    executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes | None, stdio: Stdio, report: int
+) -> int:
+    actions = ctypes.create_string_buffer(_OPAQUE)
+    _check(_libc.posix_spawn_file_actions_init(actions))
+    moved: list[int] = []
+    try:
+        if stdio.terminal is not None:
+            _check(_libc.posix_spawn_file_actions_addopen(actions, 0, stdio.terminal, os.O_RDWR, 0))
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, 0, 1))
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, 0, 2))
+        else:
+            _add_descriptors(actions, stdio.descriptors, moved)
+        if report >= 0:
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, _above(report, 4, moved), 3))
+        if cwd is not None:
+            _check(_libc.posix_spawn_file_actions_addchdir_np(actions, cwd))
+        _add_closes(actions, 3 if report < 0 else 4)
+        pid = c_int()
+        _check(
+            _libc.posix_spawn(
+                ctypes.byref(pid), executable, actions, _attributes, _vector(argv), _vector(env)
+            )
+        )
+        return pid.value
+    finally:
+        _libc.posix_spawn_file_actions_destroy(actions)
+        for fd in moved:
+            os.close(fd)
+
+
+def _add_descriptors(
+    actions: ctypes.Array[ctypes.c_char], descriptors: tuple[int, int, int], moved: list[int]
+) -> None:
+    for target, source in enumerate(descriptors):
+        if source < 0:
+            mode = os.O_RDONLY if target == 0 else os.O_WRONLY
+            _check(_libc.posix_spawn_file_actions_addopen(actions, target, b"/dev/null", mode, 0))
+        else:
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, _above(source, 3, moved), target))
+
+
+def _above(fd: int, lowest: int, moved: list[int]) -> int:
+    """`fd`, or a duplicate of it where its number is one that an earlier action overwrites."""
+    if fd >= lowest:
+        return fd
+    moved.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest))
+    return moved[-1]
+
+
+def _add_closes(actions: ctypes.Array[ctypes.c_char], lowest: int) -> None:
+    if HAS_CLOSEFROM:
+        _check(_libc.posix_spawn_file_actions_addclosefrom_np(actions, lowest))
+        return
+    for fd in inheritable_descriptors():
+        if fd >= lowest:
+            _check(_libc.posix_spawn_file_actions_addclose(actions, fd))
+
+
+def inheritable_descriptors() -> list[int]:
+    """The open descriptors of this process above 2 that lack close-on-exec."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and not fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
+                found.append(fd)
+        except OSError as error:
+            if error.errno != errno.EBADF:  # closed since: the listing's own descriptor, or by another thread
+                raise
+    return found
+
+
+def _vector(items: list[bytes]) -> ctypes.Array[c_char_p]:
+    return (c_char_p * (len(items) + 1))(*items)
+
+
+def _check(code: int) -> None:
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _make_attributes() -> ctypes.Array[ctypes.c_char]:
+    attributes, signals = ctypes.create_string_buffer(_OPAQUE), ctypes.create_string_buffer(_OPAQUE)
+    _check(_libc.posix_spawnattr_init(attributes))
+    _check(_libc.posix_spawnattr_setflags(attributes, c_short(_SETSIGDEF | _SETSIGMASK | _SETSID)))
+    _libc.sigemptyset(signals)
+    _check(_libc.posix_spawnattr_setsigmask(attributes, signals))
+    _libc.sigfillset(signals)
+    _check(_libc.posix_spawnattr_setsigdefault(attributes, signals))
+    return attributes
+
+
+_attributes = _make_attributes()
+"""One for all spawns; posix_spawn only reads it."""
+
+
+_SHIM: Final = """\
+import os, signal, sys
+os.set_inheritable(3, False)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+try:
+    with open("/proc/self/environ", "rb") as stream:
+        env = dict(item.partition(b"=")[::2] for item in stream.read().split(b"\\0")[:-1])
+    cwd, executable, *argv = map(os.fsencode, sys.argv[1:])
+    os.chdir(cwd)
+    os.execve(executable, argv, env)
+except OSError as error:
+    os.write(3, b"%d" % error.errno)
+os._exit(127)
+"""
+"""Changes the directory, then executes; descriptor 3 takes the errno of a failure and is closed by the exec.
+
+The environment is read back from the kernel because Python may add to its own (PEP 538). SIGPIPE and SIGXFSZ
+are the two signals that Python ignores from its start.
+"""
+
+
+def _spawn_by_shim(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes, stdio: Stdio) -> int:
+    python = os.fsencode(sys.executable)
+    report, write_end = os.pipe()
+    try:
+        try:
+            shim = [python, b"-I", b"-S", b"-c", _SHIM.encode(), cwd, executable, *argv]
+            pid = _spawn(python, shim, env, None, stdio, write_end)
+        finally:
+            os.close(write_end)
+        failure = os.read(report, 16)
+    finally:
+        os.close(report)
+    if failure:
+        os.waitpid(pid, 0)
+        _check(int(failure))
+    return pid
