@@ -38,9 +38,10 @@ class Child:
     """
 
     __slots__ = (
+        "_given_up",
+        "_kills",
         "_terminal",
         "_tty",
-        "exit_ticks",
         "master",
         "pid",
         "pidfd",
@@ -70,18 +71,23 @@ class Child:
         self.status: ExitStatus | None = None
         """None until `reap`."""
         self.sessions: dict[int, int] | None = None
-        """Sessions of descendants besides the child's own, and the sweep that saw each last (see
-        descendants).
+        """Sessions of descendants and when each was seen last, by the clock of `ProcessStat.start_ticks`; the
+        child's own among them once it is reaped. None: no such session.
         """
-        self.exit_ticks = 0
-        """When it was reaped, by the clock of `ProcessStat.start_ticks`."""
         self._terminal: Terminal | None = None
         self._tty = master is not None
+        self._kills = 0
+        self._given_up = False
 
     @property
     def tty(self) -> bool:
         """Whether it was started on a terminal."""
         return self._tty
+
+    @property
+    def unreaped(self) -> bool:
+        """Whether its pid, and with it the numbers of its group and session, are certainly its own."""
+        return self.status is None and self.pidfd >= 0
 
     def signal_group(self, signum: int) -> bool:
         """Send a signal to the child's process group. False where it was sent to nobody: the child is reaped,
@@ -90,7 +96,7 @@ class Child:
         """
         try:
             with CHILDREN.lock:  # against a reap between the look and the signal
-                if self.status is not None:
+                if not self.unreaped:
                     return False
                 os.killpg(self.pid, signum)
         except ProcessLookupError:
@@ -100,20 +106,22 @@ class Child:
             return False
         return True
 
-    def kill_tree(self, budget_s: float = 0.004) -> None:
+    def kill_tree(self, budget_s: float = 0.004) -> bool:
         """SIGKILL the child, its group, and all its descendants that are linked or attributed to it.
 
         They are stopped first, so that none can escape by forking meanwhile. What takes longer than
-        `budget_s` (hundreds of processes) goes on in a thread. The child is not reaped: its `pidfd` becomes
-        readable.
+        `budget_s` (hundreds of processes) goes on in a thread by itself, and the answer is False. The child
+        is not reaped: its `pidfd` becomes readable.
         """
-        descendants.kill(self, budget_s)
+        if self._kills:
+            return False
+        return descendants.kill(self, budget_s)
 
-    def kill_descendants(self, budget_s: float = 0.004) -> None:
-        """After the exit: SIGKILL what the child left behind, as far as it is attributed. Otherwise as
-        `kill_tree`.
+    def kill_descendants(self, budget_s: float = 0.004) -> bool:
+        """After the exit: SIGKILL what the child left behind, as far as it is attributed; before it, nothing.
+        Otherwise as `kill_tree`.
         """
-        descendants.kill(self, budget_s)
+        return self.status is None or self.kill_tree(budget_s)
 
     def has_descendants(self) -> bool:
         """Whether a descendant is alive, as far as it is linked or attributed."""
@@ -136,9 +144,10 @@ class Child:
             if ended is not None:
                 self._wait(0)
             CHILDREN.remove(self.pid)
-            self.exit_ticks = boot_ticks()
             self.status = _status(ended)
-            descendants.note_own_session(self)
+            if self.sessions is None:
+                self.sessions = {}
+            self.sessions[self.pid] = boot_ticks()
         os.close(self.pidfd)
         self.pidfd = -1
         CHILDREN.reap_left()
@@ -155,18 +164,33 @@ class Child:
         return ended
 
     def release(self) -> None:
-        """The caller gives the child up: `pidfd` is closed, and nothing can be attributed to the child any
-        more.
-
-        Kills nothing. A child that has not exited is reaped whenever that is noticed. The standard streams
-        stay the caller's to close.
+        """The caller gives the child up: everything still open is closed, and nothing can be attributed to
+        the child any more. Kills nothing. A child that has not exited is reaped whenever that is noticed.
         """
+        self.close_streams()
+        with CHILDREN.lock:
+            self._given_up = True
+            if not self._kills:
+                self._forget()
+
+    def _forget(self) -> None:
         descendants.forget(self)
-        if self.status is None and self.pidfd >= 0:
-            CHILDREN.leave(self.pid)
         if self.pidfd >= 0:
+            CHILDREN.leave(self.pid)
             os.close(self.pidfd)
             self.pidfd = -1
+
+    def kill_goes_on(self) -> None:
+        """A thread goes on with a kill: until `kill_is_over` the child must stay known."""
+        with CHILDREN.lock:
+            self._kills += 1
+
+    def kill_is_over(self) -> None:
+        """The thread is done."""
+        with CHILDREN.lock:
+            self._kills -= 1
+            if self._given_up and not self._kills:
+                self._forget()
 
     def close_streams(self) -> None:
         """Close the standard streams that are not None."""

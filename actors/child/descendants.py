@@ -31,16 +31,18 @@ log = logging.getLogger(__name__)
 SWEEP_PERIOD: Final = 2.0
 """Seconds from the start of one sweep to the start of the next."""
 _SLICE_PERIOD: Final = 0.02
-_SWEEPS_KEPT: Final = 2
-"""How many sweeps in a row must find a session empty before its number is given up."""
 _ADOPT_SHARE: Final = 20
 """Looking for orphans whenever a child exits may take one part in so many of the time."""
+_RECENT_TICKS: Final = 10
+_RECENT_S: Final = 0.05
 
 
 class _State:
-    sweep_number = 0
     sweep_started = -SWEEP_PERIOD
+    sweep_ticks = 0
+    sweep_ticks_before = 0
     sweeping: Iterator[object] | None = None
+    adopted_at = 0.0
     next_adoption = 0.0
 
 
@@ -56,20 +58,10 @@ def note(child: Child, sid: int) -> None:
     if sid != child.pid or child.status is not None:
         if child.sessions is None:
             child.sessions = {}
-        child.sessions[sid] = _State.sweep_number
+        child.sessions[sid] = proc.boot_ticks()
     if CHILDREN.owner(sid) is not child:
         CHILDREN.attribute(sid, child)
     CHILDREN.watch(sid)
-
-
-def note_own_session(child: Child) -> None:
-    """`child` has been reaped: from now on its own session, too, is attributed only as long as it is seen in
-    use.
-    """
-    if CHILDREN.adopts:
-        if child.sessions is None:
-            child.sessions = {}
-        child.sessions[child.pid] = _State.sweep_number
 
 
 def forget(child: Child) -> None:
@@ -81,8 +73,8 @@ def forget(child: Child) -> None:
 
 
 def members(child: Child) -> Iterator[int]:
-    """The living and dead descendants of `child` that can be told now, noting their sessions; 0 for a step
-    that found nobody, so that the caller can look at the time.
+    """The descendants of `child` that can be told now, zombies too, noting their sessions; 0 for a step that
+    found nobody, so that the caller can look at the time.
     """
     for pid in _linked_or_attributed(child):
         if pid:
@@ -93,11 +85,11 @@ def members(child: Child) -> Iterator[int]:
 
 
 def _linked_or_attributed(child: Child) -> Iterator[int]:
-    if child.status is None:
+    if child.unreaped:
         yield from proc.walk(child.pid)
     if CHILDREN.adopts:
         adopt()
-        for pid in [pid for pid, owner in CHILDREN.orphans.items() if owner is child]:
+        for pid in [pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child]:
             yield pid
             yield from proc.walk(pid)
     else:
@@ -105,47 +97,57 @@ def _linked_or_attributed(child: Child) -> Iterator[int]:
 
 
 def _left_behind(child: Child) -> Iterator[int]:
-    """Where orphans go to init: who is in an attributed session whose number cannot be a stranger's."""
-    sessions = {child.pid, *(child.sessions or ())}
+    """Where orphans go to init: who is in an attributed session, having lived when that was last seen to be
+    ours. A session that has become empty may since be a stranger's.
+    """
+    seen = dict(child.sessions or {})
     for pid in proc.all_pids():
-        if pid == child.pid or proc.session_of(pid) not in sessions:
+        sid = proc.session_of(pid)
+        if sid == child.pid and child.unreaped:
+            yield 0 if pid == child.pid else pid
+        elif sid in seen and (stat := proc.read_stat(pid)) is not None and stat.start_ticks <= seen[sid]:
+            yield pid
+            yield from proc.walk(pid)
+        else:
             yield 0
-            continue
-        if child.status is not None:
-            stat = proc.read_stat(pid)
-            if stat is None or stat.start_ticks > child.exit_ticks:
-                yield 0
-                continue
-        yield pid
-        yield from proc.walk(pid)
 
 
 def any_alive(child: Child) -> bool:
-    """Whether any of `members` is alive."""
-    return any(pid and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in members(child))
+    """Whether a descendant of `child` is alive, as far as that can be told now."""
+    if child.unreaped or not CHILDREN.adopts:
+        found = members(child)
+    else:
+        seen = (child.sessions or {}).get(child.pid, 0)
+        recent = proc.boot_ticks() - seen <= _RECENT_TICKS
+        if recent or time.monotonic() - _State.adopted_at > _RECENT_S:
+            adopt()
+        found = iter([pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child])
+    return any(pid and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in found)
 
 
-def kill(child: Child, budget_s: float) -> None:
-    """SIGKILL what `members` finds, and the child's group if it is unreaped. After `budget_s` a thread goes
-    on.
-    """
+def kill(child: Child, budget_s: float) -> bool:
+    """SIGKILL all `members`, and the group of a child that is unreaped. False: a thread goes on with it."""
     steps = _kill(child)
     deadline = time.monotonic() + budget_s
     for _ in steps:
         if time.monotonic() >= deadline:
-            POOL.submit(lambda: _exhaust(steps))
-            return
+            child.kill_goes_on()
+            POOL.submit(lambda: _finish(child, steps))
+            return False
+    return True
 
 
-def _exhaust(steps: Iterator[object]) -> None:
-    for _ in steps:
-        pass
+def _finish(child: Child, steps: Iterator[object]) -> None:
+    try:
+        for _ in steps:
+            pass
+    finally:
+        child.kill_is_over()
 
 
 def _kill(child: Child) -> Iterator[object]:
     # Stopped processes neither fork nor exit nor change their session, so the links hold while they are
-    # followed. A walk that finds nobody new has found all; every process must be stopped before the last walk
-    # begins.
+    # followed. A walk that finds nobody new has found all.
     child.signal_group(signal.SIGSTOP)
     found: dict[int, int] = {}
     fresh = True
@@ -157,15 +159,15 @@ def _kill(child: Child) -> Iterator[object]:
                 sid = proc.session_of(pid)
                 if sid is not None:
                     found[pid] = sid
-                    _signal(pid, sid, signal.SIGSTOP)
+                    signal_process(pid, sid, signal.SIGSTOP)
                     fresh = True
     child.signal_group(signal.SIGKILL)
     for pid, sid in found.items():
-        _signal(pid, sid, signal.SIGKILL)
+        signal_process(pid, sid, signal.SIGKILL)
         yield None
 
 
-def _signal(pid: int, sid: int, signum: int) -> None:
+def signal_process(pid: int, sid: int, signum: int) -> None:
     """Signal process `pid` if it still is in session `sid`: a number that was reused is in another."""
     try:
         pidfd = os.pidfd_open(pid)
@@ -203,7 +205,7 @@ def sweep(budget_s: float = 0.002) -> float:
         if due > 0:
             return due
         _State.sweep_started = now
-        _State.sweep_number += 1
+        _State.sweep_ticks_before, _State.sweep_ticks = _State.sweep_ticks, proc.boot_ticks()
         _State.sweeping = _sweep_all()
     deadline = now + budget_s
     for _ in _State.sweeping:
@@ -216,12 +218,12 @@ def sweep(budget_s: float = 0.002) -> float:
 def _sweep_all() -> Iterator[object]:
     adopt()
     orphans: dict[Child, list[int]] = {}
-    for pid, owner in CHILDREN.orphans.items():
+    for pid, owner in list(CHILDREN.orphans.items()):
         if owner is not None:
             orphans.setdefault(owner, []).append(pid)
     for child in CHILDREN.commands():
         roots = orphans.get(child, [])
-        if child.status is None:
+        if child.unreaped:
             roots = [child.pid, *roots]
         for root in roots:
             for pid in proc.walk(root):
@@ -238,7 +240,7 @@ def _drop_empty_sessions(child: Child) -> None:
         return  # elsewhere nothing tells that a session is empty; the times of birth keep strangers out
     with CHILDREN.lock:
         for sid, last_seen in list(child.sessions.items()):
-            if _State.sweep_number - last_seen >= _SWEEPS_KEPT:
+            if last_seen < _State.sweep_ticks_before:
                 del child.sessions[sid]
                 CHILDREN.disown(sid, child)
                 CHILDREN.unwatch(sid)
@@ -267,6 +269,7 @@ def adopt() -> list[int]:
                 CHILDREN.watch(sid)
             CHILDREN.orphans[pid] = owner
         ended = time.monotonic()
+        _State.adopted_at = started
         _State.next_adoption = ended + _ADOPT_SHARE * (ended - started)
     return found
 

@@ -113,9 +113,7 @@ def _glob(pattern: str) -> str:
 
 
 def server_environment() -> dict[str, str]:
-    """This process's environment as text, UTF-8 whatever the locale; other bytes are kept as surrogate
-    escapes.
-    """
+    """This process's environment as text: UTF-8 in any locale, other bytes as surrogate escapes."""
     return {
         name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
         for name, value in os.environb.items()

@@ -1,4 +1,4 @@
-"""What /proc says about processes (proc(5)). Every call may find that the process is gone, and then says so."""
+"""What /proc says about processes (proc(5)). Any call may find that the process is gone, and says so."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class SessionWatcher(Protocol):
 
 
 class ChildTable:
-    """Thread-safe. Every child of this process is in it from its spawn until it is reaped, helpers included."""
+    """Thread-safe. Every child of this process is in it from spawn to reaping, helpers included."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -110,6 +110,10 @@ class ChildTable:
         with self.lock:
             return list(dict.fromkeys(self._owners.values()))
 
+    def is_helper(self, pid: int) -> bool:
+        """Whether this is a child that serves the server itself."""
+        return isinstance(self._live.get(pid), str)
+
     def __contains__(self, pid: int) -> bool:
         return pid in self._live
 
@@ -117,7 +121,7 @@ class ChildTable:
         return len(self._live)
 
     def attribute(self, sid: int, child: Child) -> None:
-        """A process in session `sid` descends from `child`; so does whoever is found in that session later."""
+        """A process in session `sid` descends from `child`; so does whoever is found in it later."""
         with self.lock:
             self._owners[sid] = child
             self.watch(sid)
