@@ -125,6 +125,8 @@ class OutputLog:
         # Without events in between, seqs are consecutive: the place is known but for the numbers that events
         # took.
         highest = min(head + after_seq - chunks[head].seq + 1, len(chunks))
+        if not self._unlogged:
+            return highest
         lowest = max(highest - self._unlogged, head)
         return bisect_right(chunks, after_seq, lowest, highest, key=_seq)
 
