@@ -1,0 +1,500 @@
+"""One client on two descriptors, a line of JSON a message: standard input and output (wire-spec 1.5).
+
+The descriptors are inherited, so other processes may share their open file descriptions: the shell its
+terminal, a pipeline its pipes. `O_NONBLOCK` belongs to the description and dup(2) shares it, hence it is
+never set on them. Instead
+
+* a pipe, FIFO or terminal is opened anew through /proc/self/fd, which makes a description of our own
+  (open(2)),
+* a socket is used with MSG_DONTWAIT (recv(2)),
+* whatever cannot wait for readiness (regular files, /dev/null) or cannot be opened anew gets a thread that
+  blocks.
+
+The thread of a regular file is never blocked for long; one on a pipe that could not be opened anew may be, so
+both are daemons and do not hold up the end of the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import queue
+import socket
+import stat
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeVar
+
+from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
+from transport.frames import MAX_MESSAGE
+from transport.interface import ProbeAnswered
+from transport.lines import LineReader
+
+READ_SIZE: Final = 256 * 1024
+
+_WRITE_MARK = 256 * 1024  # lines are made while less than this waits to be written
+_PULL_TURN = 4 * 1024 * 1024  # and no more than this in one turn
+_BUFFERS_A_WRITE = 512  # half of IOV_MAX
+
+_Argument = TypeVar("_Argument")
+_log = logging.getLogger(__name__)
+
+
+class StdioTransport(Carrier):
+    """Reads lines from one descriptor and writes lines to another. See `transport.interface.Transport`.
+
+    Neither descriptor is closed or changed. A line that is too long or no UTF-8 ends the input, with the
+    reason in `InputEnded`; what was read before it stands. `close` flushes and stops: there is no code to
+    send. Raises OSError if a descriptor is not open.
+    """
+
+    resumable = False
+
+    def __init__(
+        self,
+        input_fd: int = 0,
+        output_fd: int = 1,
+        *,
+        max_message: int = MAX_MESSAGE,
+        defer: Defer | None = None,
+    ) -> None:
+        super().__init__("exec-server stdio", asyncio.get_running_loop(), defer)
+        self._lines = LineReader(max_message)
+        self._paused = False
+        self._at_end = False  # the source has nothing more
+        self._waiting: deque[bytes | Iterator[bytes]] = deque()
+        self._waiting_bytes = 0
+        self._in_line = False  # pieces of the first of _waiting are out
+        self._flush_due = False
+        self._over: str | None = None  # the reason of our own close
+        self._timer: asyncio.TimerHandle | None = None
+        self._sink = _open_sink(output_fd, self._loop, self._flush, self._broken)
+        self._source = _open_source(input_fd, self._loop, self._received)
+
+    def send(self, message: bytes) -> None:
+        if self._over is None:
+            self._waiting.append(message)
+            self._waiting_bytes += len(message) + 1
+            self._flush_later()
+
+    def send_pieces(self, pieces: Iterator[bytes]) -> None:
+        if self._over is None:
+            self._waiting.append(pieces)
+            self._flush_later()
+
+    def buffered(self) -> int:
+        return self._waiting_bytes + self._sink.pending
+
+    def probe(self) -> None:
+        """There is nobody to ask: the descriptors tell who lives."""
+        self._loop.call_soon(self._emit, ProbeAnswered())
+
+    def close(self, code: int = 1000, reason: str = "") -> None:
+        if self._over is None:
+            self._over = reason or f"closed with code {code}"
+            self._source.stop()
+            self._timer = self._loop.call_later(FLUSH_SECONDS, self._end, self._over)
+            self._flush_later()
+
+    def abort(self, reason: str) -> None:
+        self._over = reason
+        self._loop.call_soon(self._end, reason)
+
+    # Reading.
+
+    def _received(self, data: bytes) -> None:
+        """What the source calls; no bytes are the end of the input."""
+        self._at_end = self._at_end or not data
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        if self._over is not None or self._ended is not None:
+            return
+        lines = self._lines
+        room = 0 if self._inbox_full() else INBOX_MESSAGES - len(self._inbox)
+        self._inbox_bytes += lines.read(data, self._inbox, room)
+        if self._at_end and not lines.stopped:
+            self._inbox_bytes += lines.finish(self._inbox)
+        ended = lines.failure is not None or (self._at_end and not lines.stopped)
+        if ended:
+            self._source.stop()
+        else:
+            self._update_reading()
+        self._arrived()  # the bridge may take from within, so all else is settled before
+        if ended:
+            self._end_input(lines.failure or "")
+
+    def _update_reading(self) -> None:
+        wanted = not self._lines.stopped and not self._inbox_full()
+        if wanted is self._paused:
+            self._paused = not wanted
+            if wanted:
+                self._source.resume()
+            else:
+                self._source.pause()
+
+    def _refill(self) -> None:
+        if self._paused and not self._inbox_full():
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._paused and not self._inbox_full():
+            self._read(b"")
+
+    # Writing.
+
+    def _flush_later(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._defer(self._flush)
+
+    def _flush(self) -> None:
+        """Make lines of what waits, as long as they are taken."""
+        self._flush_due = False
+        made = 0
+        while self._waiting and made < _PULL_TURN and self._closed is None:
+            if self._sink.pending >= _WRITE_MARK:
+                self._sink.flush()
+                if self._sink.pending >= _WRITE_MARK:
+                    break
+            made += self._put_next()
+        self._sink.flush()
+        if self._waiting and self._sink.pending < _WRITE_MARK:
+            self._flush_later()
+        self._check_drained()
+        if self._over is not None and not self._waiting and not self._sink.pending:
+            self._end(self._over)
+
+    def _put_next(self) -> int:
+        first = self._waiting[0]
+        if isinstance(first, bytes):
+            self._waiting.popleft()
+            self._waiting_bytes -= len(first) + 1
+            self._sink.put(first)
+            self._sink.put(b"\n")
+            return len(first)
+        try:
+            piece = next(first, b"")
+        except Exception as error:
+            # Half of a line is out already, so there is no honest way to go on.
+            _log.exception("%s: a message could not be made to its end", self.peer)
+            self._end(f"a message could not be made to its end: {error!r}")
+            return 0
+        if piece:
+            self._sink.put(piece)
+        else:
+            if self._in_line:
+                self._sink.put(b"\n")
+            self._waiting.popleft()
+        self._in_line = bool(piece)
+        return len(piece)
+
+    def _broken(self, error: OSError) -> None:
+        self._end(f"standard output is broken: {error.strerror}")
+
+    def _end(self, reason: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._over = self._over or reason
+        self._source.stop()
+        self._sink.stop()
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._emit_closed(reason)
+
+
+class _Source(Protocol):
+    """Calls `received` on the loop with what it reads, once more with nothing at the end."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class _Sink(Protocol):
+    """Writes what was `put` when told to `flush`; calls `progressed` or `broken` later, on the loop."""
+
+    pending: int
+    """Bytes put and not yet written."""
+
+    def put(self, data: bytes) -> None: ...
+    def flush(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def _open_source(fd: int, loop: asyncio.AbstractEventLoop, received: Callable[[bytes], None]) -> _Source:
+    ready = _open_pollable(fd, os.O_RDONLY)
+    if ready is None:
+        return _ThreadSource(fd, loop, received)
+    return _ReadySource(ready, loop, received)
+
+
+def _open_sink(
+    fd: int,
+    loop: asyncio.AbstractEventLoop,
+    progressed: Callable[[], None],
+    broken: Callable[[OSError], None],
+) -> _Sink:
+    ready = _open_pollable(fd, os.O_WRONLY)
+    if ready is None:
+        return _ThreadSink(fd, loop, progressed, broken)
+    return _ReadySink(ready, loop, progressed, broken)
+
+
+def _open_pollable(fd: int, mode: int) -> _Pipe | _Socket | None:
+    """A way to `fd` that never blocks and leaves its flags alone; None if there is none."""
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISSOCK(kind):
+        return _Socket(fd)
+    if not stat.S_ISFIFO(kind) and not (stat.S_ISCHR(kind) and os.isatty(fd)):
+        return None
+    flags = mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        return _Pipe(os.open(f"/proc/self/fd/{fd}", flags))
+    except OSError:
+        return None  # another user's pipe, no /proc: the thread will do, and tell what is broken
+
+
+class _Pipe:
+    """A pipe or terminal, opened anew."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def read(self) -> bytes:
+        return os.read(self.fd, READ_SIZE)
+
+    def write(self, buffers: list[bytes | memoryview]) -> int:
+        return os.writev(self.fd, buffers)
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class _Socket:
+    """A socket, with flags a call."""
+
+    def __init__(self, fd: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(fd))
+        self.fd = self._socket.fileno()
+
+    def read(self) -> bytes:
+        return self._socket.recv(READ_SIZE, socket.MSG_DONTWAIT)
+
+    def write(self, buffers: list[bytes | memoryview]) -> int:
+        return self._socket.sendmsg(buffers, (), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _ReadySource:
+    def __init__(
+        self, ready: _Pipe | _Socket, loop: asyncio.AbstractEventLoop, received: Callable[[bytes], None]
+    ) -> None:
+        self._ready = ready
+        self._loop = loop
+        self._received = received
+        self._open = True
+        self.resume()
+
+    def pause(self) -> None:
+        if self._open:
+            self._loop.remove_reader(self._ready.fd)
+
+    def resume(self) -> None:
+        if self._open:
+            self._loop.add_reader(self._ready.fd, self._on_readable)
+
+    def stop(self) -> None:
+        if self._open:
+            self._loop.remove_reader(self._ready.fd)
+            self._open = False
+            self._ready.close()
+
+    def _on_readable(self) -> None:
+        try:
+            data = self._ready.read()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""  # EIO: the terminal is gone; ECONNRESET: the socket is
+        self._received(data)
+
+
+class _ReadySink:
+    def __init__(
+        self,
+        ready: _Pipe | _Socket,
+        loop: asyncio.AbstractEventLoop,
+        progressed: Callable[[], None],
+        broken: Callable[[OSError], None],
+    ) -> None:
+        self.pending = 0
+        self._ready = ready
+        self._loop = loop
+        self._progressed = progressed
+        self._broken = broken
+        self._buffers: deque[bytes | memoryview] = deque()
+        self._waits = False  # for room
+        self._open = True
+
+    def put(self, data: bytes) -> None:
+        self._buffers.append(data)
+        self.pending += len(data)
+
+    def flush(self) -> None:
+        if not self._waits:
+            self._write()
+
+    def stop(self) -> None:
+        if self._open:
+            self._open = False
+            self._wait(False)
+            self._ready.close()
+            self._buffers.clear()
+            self.pending = 0
+
+    def _write(self) -> None:
+        buffers = self._buffers
+        while buffers and self._open:
+            try:
+                written = self._ready.write(list(itertools.islice(buffers, _BUFFERS_A_WRITE)))
+            except (BlockingIOError, InterruptedError):
+                self._wait(True)
+                return
+            except OSError as error:
+                self._wait(False)
+                buffers.clear()
+                self.pending = 0
+                self._loop.call_soon(self._broken, error)
+                return
+            self.pending -= written
+            while written:
+                first = buffers.popleft()
+                if written < len(first):
+                    buffers.appendleft(memoryview(first)[written:])
+                    break
+                written -= len(first)
+        self._wait(False)
+
+    def _wait(self, wanted: bool) -> None:
+        if wanted is not self._waits:
+            self._waits = wanted
+            if wanted:
+                self._loop.add_writer(self._ready.fd, self._on_writable)
+            else:
+                self._loop.remove_writer(self._ready.fd)
+
+    def _on_writable(self) -> None:
+        self._write()
+        self._progressed()
+
+
+class _ThreadSource:
+    """One read ahead at a time: the thread goes on when the loop has taken the last one and is not paused."""
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, received: Callable[[bytes], None]) -> None:
+        self._fd = fd
+        self._loop = loop
+        self._received = received
+        self._go = threading.Semaphore(1)
+        self._paused = False
+        self._reading = True  # the thread may read, or has been told to
+        self._stopped = False
+        threading.Thread(target=self._run, name="stdin", daemon=True).start()
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._next()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._next()
+
+    def _next(self) -> None:
+        if not self._reading and (not self._paused or self._stopped):
+            self._reading = True
+            self._go.release()
+
+    def _run(self) -> None:
+        while True:
+            self._go.acquire()
+            if self._stopped:
+                return
+            try:
+                data = os.read(self._fd, READ_SIZE)
+            except OSError:
+                data = b""
+            if not _call_on_loop(self._loop, self._deliver, data) or not data:
+                return
+
+    def _deliver(self, data: bytes) -> None:
+        if not self._stopped:
+            self._reading = False
+            self._received(data)
+            self._next()
+
+
+class _ThreadSink:
+    def __init__(
+        self,
+        fd: int,
+        loop: asyncio.AbstractEventLoop,
+        progressed: Callable[[], None],
+        broken: Callable[[OSError], None],
+    ) -> None:
+        self.pending = 0
+        self._fd = fd
+        self._loop = loop
+        self._progressed = progressed
+        self._broken = broken
+        self._buffers: list[bytes] = []
+        self._work: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="stdout", daemon=True).start()
+
+    def put(self, data: bytes) -> None:
+        self._buffers.append(data)
+        self.pending += len(data)
+
+    def flush(self) -> None:
+        if self._buffers:
+            self._work.put(b"".join(self._buffers))
+            self._buffers.clear()
+
+    def stop(self) -> None:
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (data := self._work.get()) is not None:
+            rest = memoryview(data)
+            try:
+                while rest:
+                    rest = rest[os.write(self._fd, rest) :]
+            except OSError as error:
+                _call_on_loop(self._loop, self._broken, error)
+                return
+            if not _call_on_loop(self._loop, self._written, len(data)):
+                return
+
+    def _written(self, size: int) -> None:
+        self.pending -= size
+        self._progressed()
+
+
+def _call_on_loop(
+    loop: asyncio.AbstractEventLoop, callback: Callable[[_Argument], None], argument: _Argument
+) -> bool:
+    """False if the loop has ended in the meantime."""
+    try:
+        loop.call_soon_threadsafe(callback, argument)
+    except RuntimeError:
+        return False
+    return True
