@@ -1,0 +1,30 @@
+"""The command line, one module a subcommand. `serve` is told apart before this is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import cyclopts
+
+from exec_server import __version__
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a subcommand other than `serve`; its exit status."""
+    from exec_server.cli.doctor import doctor
+
+    app = cyclopts.App(
+        name="exec-server",
+        version=__version__,
+        help="Run commands on a machine for somebody who is elsewhere. Without a command: serve, on stdio.",
+        result_action="return_value",
+    )
+
+    @app.command
+    def serve() -> int:
+        """Run the server; `exec-server serve --help` lists its options."""
+        raise AssertionError("told apart before the command line is parsed")
+
+    app.command(doctor)
+    status = app(list(argv))
+    return status if isinstance(status, int) else 0

@@ -1,0 +1,45 @@
+# `make demo` and `make test` need Python >= 3.11 and the package index, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BASE ?= origin/main
+PYTEST_ARGS ?=
+
+.PHONY: demo test test-slow soak flaky lint types imports check clean
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m exec_server.demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -m "not slow and not soak" -n 2 $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+soak: $(VENV)/.installed
+	$(BIN)/python -m pytest -m soak --timeout 0 -s $(PYTEST_ARGS)
+
+# The tests changed since BASE, 20 times, while both cores are busy.
+flaky: $(VENV)/.installed
+	BASE=$(BASE) $(BIN)/python -m tests.flaky
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed
+	$(BIN)/lint-imports
+
+check: lint types imports
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

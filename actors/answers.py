@@ -1,0 +1,28 @@
+"""Answers that need no process, because there is none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.errors import ExecServerError, UnknownProcess
+from protocol.process import (
+    ProcessSignalParams,
+    ProcessTerminateParams,
+    ProcessTerminateResult,
+    ProcessWriteParams,
+    ProcessWriteResult,
+)
+from protocol.wire_types import Empty
+
+
+def unknown_process_answer(params: msgspec.Struct, process_id: str) -> msgspec.Struct | ExecServerError:
+    """What a request about a process that is not there is answered with (wire-spec 5.3 to 5.6)."""
+    match params:
+        case ProcessWriteParams():
+            return ProcessWriteResult(status="unknownProcess")
+        case ProcessSignalParams():
+            return Empty()
+        case ProcessTerminateParams():
+            return ProcessTerminateResult(running=False)
+        case _:
+            return UnknownProcess(process_id)

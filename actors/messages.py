@@ -1,0 +1,228 @@
+"""All that the actors of exec-server say to each other: frozen, picklable, one line each.
+
+Messages are passed by reference within a process, so nothing that a message holds may be changed after it is sent.
+`session_id` names a session because Thespian's addresses cannot be dictionary keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.settings import Settings
+from protocol.errors import ExecServerError
+from protocol.process import (
+    ProcessClosed,
+    ProcessExited,
+    ProcessOutput,
+    ProcessStartParams,
+    ProcessStartResult,
+)
+from protocol.session import InitializeParams, InitializeResult
+
+Address = Any
+"""A thespian.actors.ActorAddress; Thespian has no types of its own to offer."""
+
+
+class Configure(msgspec.Struct, frozen=True, gc=False):
+    """To a new RouterActor, first of all: what holds for the whole server, and the class of its sessions by name."""
+
+    settings: Settings
+    connection_class: str = "actors.connection.ConnectionActor"
+
+
+class Configured(msgspec.Struct, frozen=True, gc=False):
+    """The router's answer to Configure: it takes bridges from now on."""
+
+
+class Initialize(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: open a session, or resume the one that the params name."""
+
+    token: int
+    params: InitializeParams
+
+
+class Attached(msgspec.Struct, frozen=True, gc=False):
+    """Router to bridge: the answer to Initialize; from here on this bridge hears the session's events."""
+
+    token: int
+    result: InitializeResult
+    session: Address
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """To a bridge: the result of the request it gave this token."""
+
+    token: int
+    result: msgspec.Struct
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """To a bridge: the error of the request it gave this token."""
+
+    token: int
+    error: ExecServerError
+
+
+class Notify(msgspec.Struct, frozen=True, gc=False):
+    """Router to bridge: one notification for the client, in the order of its process."""
+
+    notification: msgspec.Struct
+
+
+class Probe(msgspec.Struct, frozen=True, gc=False):
+    """Router to a bridge whose session somebody wants to resume: is your peer alive?"""
+
+
+class Alive(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: the peer answered a Probe."""
+
+    session_id: str
+
+
+class Displaced(msgspec.Struct, frozen=True, gc=False):
+    """Router to bridge: your session went to another connection, or ended; close."""
+
+    reason: str
+
+
+class BridgeClosed(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: the connection is gone. `session_id` is the session it had or asked for, if any."""
+
+    session_id: str | None
+    end_session: bool
+
+
+class Congested(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: more than the high-water mark is queued for this client."""
+
+    session_id: str
+
+
+class Relieved(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: the client has taken what was queued, down to the low mark."""
+
+    session_id: str
+
+
+class OpenSession(msgspec.Struct, frozen=True, gc=False):
+    """Router to a new ConnectionActor, first of all."""
+
+    session_id: str
+    settings: Settings
+    process_class: str = "actors.process.ProcessActor"
+
+
+class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
+    """Router to ConnectionActor: this bridge speaks for the session now."""
+
+    bridge: Address
+
+
+class BridgeDetached(msgspec.Struct, frozen=True, gc=False):
+    """Router to ConnectionActor: the bridge is gone; its waits and unanswered writes are void."""
+
+    bridge: Address
+
+
+class HoldOutput(msgspec.Struct, frozen=True, gc=False):
+    """Stop reading the children's output: router to ConnectionActor, and on to each ProcessActor."""
+
+
+class ReleaseOutput(msgspec.Struct, frozen=True, gc=False):
+    """Read the children's output again. A ProcessActor answers OutputReleased."""
+
+
+class OutputReleased(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor: reading again, and what was there has been sent on."""
+
+    process_id: str
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """One request of a client: bridge to ConnectionActor, and on to the ProcessActor that it names.
+
+    Answered to `bridge` with this token, exactly once. `seed` is true for a client of the seed era.
+    """
+
+    token: int
+    bridge: Address
+    method: str
+    params: msgspec.Struct
+    seed: bool = False
+
+
+class EndWaits(msgspec.Struct, frozen=True, gc=False):
+    """The bridge will hear no more input: answer what waits for it, with what there is."""
+
+    bridge: Address
+
+
+class StartProcess(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to a new ProcessActor, first of all. `held`: do not read output until released."""
+
+    session_id: str
+    token: int
+    bridge: Address
+    router: Address
+    params: ProcessStartParams
+    settings: Settings
+    held: bool
+
+
+class ProcessStarted(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to router: the answer to process/start, ahead of every event of the process."""
+
+    session_id: str
+    bridge: Address
+    token: int
+    result: ProcessStartResult
+
+
+class ProcessEvent(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to router: the next event of a process, in rising seq without a hole."""
+
+    session_id: str
+    notification: ProcessOutput | ProcessExited | ProcessClosed
+
+
+class StartFailed(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor: there is no child; free the id, then answer."""
+
+    process_id: str
+    token: int
+    bridge: Address
+    error: ExecServerError
+
+
+class ProcessEnded(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor: `closed` has been sent; nothing but retained bytes is left."""
+
+    process_id: str
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to ProcessActor: the id is free again; answer Forgotten once nothing of the child is left."""
+
+
+class Forgotten(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor: the child left no background jobs, or they have ended."""
+
+
+class ProcessLost(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to bridge: the actor of this process is gone; what it had to answer is void."""
+
+    process_id: str
+
+
+class SessionLost(msgspec.Struct, frozen=True, gc=False):
+    """Router to bridge: the actor of this session is gone."""
+
+
+class Shutdown(msgspec.Struct, frozen=True, gc=False):
+    """To the router: tell every client goodbye and end every session. Answered with ShutdownDone."""
+
+
+class ShutdownDone(msgspec.Struct, frozen=True, gc=False):
+    """The router's answer to Shutdown: every session has been told to end."""

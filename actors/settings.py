@@ -1,0 +1,27 @@
+"""What holds for a whole server and is told to its actors when they are made."""
+
+from __future__ import annotations
+
+import msgspec
+
+from protocol.environment import EnvironmentInfo
+
+MAX_WAIT_S = 24 * 3600.0
+"""No wait of a client lasts longer, in seconds; it is answered then as if its own time were over."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Sizes in bytes, times in seconds. Defaults are those of the command line."""
+
+    environment: EnvironmentInfo
+    server_name: str = "exec-server"
+    server_version: str = "0"
+    session_ttl: float = 80.0
+    process_retention: float = 80.0
+    retained_output: int = 1 << 20
+    stdin_queue: int = 1 << 20
+    outbound_high_water: int = 1 << 20
+    probe_timeout: float = 2.0
+    end_of_input_grace: float = 5.0
+    max_pending_requests: int = 20_000
+    max_unanswered_write_bytes: int = 64 << 20

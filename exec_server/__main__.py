@@ -1,0 +1,21 @@
+"""The program `exec-server`. `serve`, the default, starts without the library that the other subcommands are made of."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the subcommand that the command line names; exits with its status."""
+    argv = sys.argv[1:]
+    if not argv or argv[0] == "serve" or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
+        from exec_server.cli.serve import serve
+
+        sys.exit(serve(argv[1:] if argv[:1] == ["serve"] else argv))
+    from exec_server.cli import run
+
+    sys.exit(run(argv))
+
+
+if __name__ == "__main__":
+    main()

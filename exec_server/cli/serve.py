@@ -1,0 +1,91 @@
+"""`exec-server serve`: the server program. Imports stay few here: a client waits for them at every start."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from exec_server import config
+from exec_server.config import Config, ConfigError
+from exec_server.measures import Measures
+from exec_server.server import Server, settings_of
+from transport.listen import ListenUrlError, StdioUrl, WebSocketUrl, parse_listen_url, serve_websocket
+from transport.stdio import StdioTransport
+
+log = logging.getLogger("exec_server")
+
+
+def serve(argv: Sequence[str]) -> int:
+    """Run a server until SIGTERM or SIGINT or, on stdio, until the end of the input.
+
+    Exit status 0 after that, 1 where it could not start, 2 where the command line is wrong.
+    """
+    try:
+        settings = config.load(argv)
+        url = parse_listen_url(settings.listen)
+    except (ConfigError, ListenUrlError) as error:
+        return fail(str(error), status=1 if isinstance(error, ListenUrlError) else 2)
+    measures = Measures()
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    try:
+        run(program(settings, url, measures))
+    except OSError as error:
+        return fail(f"cannot listen on {settings.listen}: {error.strerror}")
+    return 0
+
+
+def fail(message: str, status: int) -> int:
+    """Tell on stderr, in one line, why the server does not run."""
+    print(f"Error: {message}", file=sys.stderr)
+    return status
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run on uvloop where it is installed, else on asyncio's own loop."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main)
+
+
+async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Measures) -> None:
+    """The life of the server. Raises OSError if it cannot listen."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stop.set)
+    server = Server(settings_of(settings))
+    await server.start()
+    measures.begin()
+    try:
+        if isinstance(url, StdioUrl):
+            server.connect(StdioTransport(defer=server.call_after_turn), on_closed=stop.set)
+            await stop.wait()
+        else:
+            await listen(settings, url, server, stop)
+    finally:
+        await server.stop()
+        await measures.end()
+
+
+async def listen(settings: Config, url: WebSocketUrl, server: Server, stop: asyncio.Event) -> None:
+    """Serve WebSocket until `stop` is set. The first line on stdout is the URL: programs read it there."""
+    listener = serve_websocket(
+        url, server.connect, ping_interval=settings.ping_interval, defer=server.call_after_turn
+    )
+    try:
+        print(listener.url, flush=True)
+        print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
+        await stop.wait()
+    finally:
+        listener.close()

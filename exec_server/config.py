@@ -1,0 +1,159 @@
+"""What a server can be told, in one table: each option is a flag and an environment variable of the same name.
+
+A flag wins over `EXEC_SERVER_<NAME>`, which wins over the default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from exec_server import __version__
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; the text is for the person who wrote it, on one line."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a server; sizes in bytes, times in seconds."""
+
+    listen: str = "stdio://"
+    encoding: str = "json"
+    session_ttl: float = 80.0
+    max_session_ttl: float = 86_400.0
+    process_retention: float = 80.0
+    retained_output: int = 1 << 20
+    ping_interval: float = 10.0
+    outbound_high_water: int = 1 << 20
+    stdin_queue: int = 1 << 20
+    concurrent_requests: int = 1
+    log_level: str = "warning"
+
+
+class Option(msgspec.Struct, frozen=True):
+    """How one setting is written, checked and explained."""
+
+    name: str
+    parse: Callable[[str], Any]
+    metavar: str
+    help: str
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "EXEC_SERVER_" + self.name.upper()
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 10 * 365 * 86_400:
+        raise ValueError(f"{text} is not between 0 and ten years, in seconds")
+    return value
+
+
+def _positive_seconds(text: str) -> float:
+    value = _seconds(text)
+    if value < 0.1:
+        raise ValueError(f"{text} is less than 0.1 seconds")
+    return value
+
+
+def _size(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not least <= value <= 1 << 40:
+            raise ValueError(f"{text} is not between {least} and {1 << 40} bytes")
+        return value
+
+    return parse
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError(f"{text} is less than 1")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text
+
+    return parse
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option("listen", str, "URL", "where to listen: stdio:// or ws://IP:PORT (port 0: any free one)"),
+    Option("encoding", _one_of("json"), "NAME", "encoding on stdio: json"),
+    Option("session_ttl", _seconds, "S", "how long a session lives without a connection"),
+    Option(
+        "max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"
+    ),
+    Option("process_retention", _seconds, "S", "how long a finished process stays readable"),
+    Option("retained_output", _size(1), "BYTES", "output that is kept of each process"),
+    Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),
+    Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held"),
+    Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading"),
+    Option("concurrent_requests", _count, "N", "accepted and ignored: nothing here waits in line"),
+    Option(
+        "log_level",
+        _one_of("debug", "info", "warning", "error"),
+        "LEVEL",
+        "what is logged on stderr: debug, info, warning or error",
+    ),
+)
+
+
+def load(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Config:
+    """The settings of a command line and an environment. Raises ConfigError; `--help` and `--version` exit."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        if option.variable in environ:
+            values[option.name] = _parsed(option, environ[option.variable], option.variable)
+    given = vars(_parser().parse_args(argv))
+    for option in OPTIONS:
+        if given[option.name] is not None:
+            values[option.name] = _parsed(option, given[option.name], option.flag)
+    return Config(**values)
+
+
+def _parsed(option: Option, text: str, source: str) -> Any:
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        raise ConfigError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="exec-server serve",
+        description="Run commands for clients on WebSocket or stdio.",
+        epilog="Every flag can also be set as an environment variable, --session-ttl as EXEC_SERVER_SESSION_TTL.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"exec-server {__version__}")
+    defaults = Config()
+    for option in OPTIONS:
+        parser.add_argument(
+            option.flag,
+            dest=option.name,
+            metavar=option.metavar,
+            help=f"{option.help} (default: {getattr(defaults, option.name)})",
+        )
+    return parser

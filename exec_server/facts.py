@@ -1,0 +1,51 @@
+"""What the server tells its clients about the machine it runs on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import sys
+import tempfile
+from pathlib import Path
+
+from exec_server import __version__
+from protocol.environment import EnvironmentInfo, Shell
+from protocol.paths import path_uri
+
+
+def environment_info() -> EnvironmentInfo:
+    """The answer to environment/info (wire-spec 6.1); the same object for the life of the server."""
+    path = login_shell()
+    return EnvironmentInfo(
+        shell=Shell(name=os.path.basename(path), path=path),
+        executor_version=__version__,
+        provider_id=_provider_id(),
+        cwd=path_uri(os.getcwd()),
+        user_home_dir=path_uri(os.path.expanduser("~")),
+        platform_os="linux" if sys.platform.startswith("linux") else sys.platform,
+        temp_dir=path_uri(tempfile.gettempdir()),
+    )
+
+
+def login_shell() -> str:
+    """The shell for commands: SHELL if it can be run, else the account's, else bash or sh."""
+    candidates = [os.environ.get("SHELL", "")]
+    try:
+        candidates.append(pwd.getpwuid(os.getuid()).pw_shell)
+    except KeyError:
+        pass  # a uid without an account, as in many containers
+    for path in (*candidates, "/bin/bash"):
+        if os.path.isabs(path) and os.access(path, os.X_OK):
+            return path
+    return "/bin/sh"
+
+
+def _provider_id() -> str:
+    """Stable for a host and user: clients use it to tell executors apart."""
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        machine = os.uname().nodename
+    digest = hashlib.sha256(f"exec-server:{machine}:{os.getuid()}".encode()).hexdigest()
+    return f"sha256:{digest}"

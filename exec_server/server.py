@@ -1,0 +1,103 @@
+"""The server: it makes the actor system and the router, listens, and gives every connection a bridge."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from thespian.actors import ActorSystem
+
+from actors.engine import ActorSystemBase, engine_of, install
+from actors.messages import Configure, Configured, Shutdown
+from actors.settings import Settings
+from exec_server import __version__
+from exec_server.config import Config
+from exec_server.facts import environment_info
+from transport.bridge import BridgeActor, Open
+from transport.interface import Transport, TransportClosed, TransportEvent
+
+log = logging.getLogger("exec_server")
+
+ANSWER_S = 10.0
+"""How long the router may take to answer the server itself, in seconds."""
+GOODBYE_S = 6.0
+"""How long clients have to take what is queued for them when the server stops, in seconds."""
+
+
+def settings_of(config: Config) -> Settings:
+    """What the actors are told of a configuration."""
+    return Settings(
+        environment=environment_info(),
+        server_version=__version__,
+        session_ttl=config.session_ttl,
+        process_retention=config.process_retention,
+        retained_output=config.retained_output,
+        stdin_queue=config.stdin_queue,
+        outbound_high_water=config.outbound_high_water,
+    )
+
+
+class Server:
+    """One actor system with its router, on the running loop. It listens to nothing by itself.
+
+    `connect` gives it a transport; `stop` ends every session. Not to be used after `stop`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._system: ActorSystem | None = None
+        self._engine: ActorSystemBase
+        self._router: Any = None
+        self._transports: set[Transport] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self) -> None:
+        """Make the actors. Raises RuntimeError if the router does not answer."""
+        install()
+        self._system = ActorSystem("asyncioBase", {}, False, transientUnique=True)
+        self._engine = engine_of(self._system)
+        self._router = self._system.createActor("actors.router.RouterActor")
+        answer = await self._engine.aask(self._router, Configure(self._settings), ANSWER_S)
+        if not isinstance(answer, Configured):
+            raise RuntimeError(f"the router did not start: {answer!r}")
+
+    @property
+    def call_after_turn(self) -> Callable[[Callable[[], None]], object]:
+        """Calls a callback once, at the end of the engine's turn: where transports flush."""
+        return self._engine.call_after_turn
+
+    def connect(self, transport: Transport, on_closed: Callable[[], object] = lambda: None) -> None:
+        """A new client: make its bridge and open the transport. `on_closed` is called when the transport is gone."""
+        assert self._system is not None
+        bridge = self._system.createActor(BridgeActor)
+        self._transports.add(transport)
+        self._engine.post(bridge, Open(transport, self._router, self._settings))
+
+        def notify(event: TransportEvent) -> None:
+            self._engine.post(bridge, event)
+            if isinstance(event, TransportClosed):
+                self._transports.discard(transport)
+                if not self._transports:
+                    self._idle.set()
+                on_closed()
+
+        self._idle.clear()
+        transport.open(notify)
+
+    async def stop(self) -> None:
+        """Say goodbye to every client, end every session and its children, then the actors."""
+        system, self._system = self._system, None
+        if system is None:
+            return
+        await self._engine.aask(self._router, Shutdown(), ANSWER_S)
+        try:
+            await asyncio.wait_for(self._idle.wait(), GOODBYE_S)
+        except TimeoutError:
+            log.warning("%d connections did not close in time", len(self._transports))
+            for transport in list(self._transports):
+                transport.abort("the server is shutting down")
+        await self._engine.ashutdown()
+        system.shutdown()

@@ -1,0 +1,473 @@
+"""BridgeActor: the frames of one client on one side, actor messages on the other.
+
+Every request is answered exactly once. The bridge holds what is pending under tokens of its own, since client ids may
+repeat, and answers -32603 itself if the actor that should have answered is lost.
+
+Nothing here grows without bound: the bridge takes no further request while more than the high-water mark is queued
+for the client, while too many requests are unanswered, or while it waits for the answer to `initialize`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from thespian.actors import ActorExitRequest, WakeupMessage
+
+from actors.deadlines import Deadlines
+from actors.guarded import GuardedActor, log
+from actors.messages import (
+    Address,
+    Alive,
+    Answer,
+    Attached,
+    BridgeClosed,
+    Call,
+    Congested,
+    Displaced,
+    EndWaits,
+    Failure,
+    Initialize,
+    Notify,
+    Probe,
+    ProcessLost,
+    Relieved,
+    SessionLost,
+)
+from actors.settings import Settings
+from protocol.codec import JSON, Codec
+from protocol.dialect import Dialect
+from protocol.envelope import Notification, Request, RequestId
+from protocol.errors import (
+    ActorLost,
+    Busy,
+    ExecServerError,
+    InvalidRequest,
+    ParseError,
+)
+from protocol.methods import METHODS, Method
+from protocol.process import ProcessReadParams, ProcessStartParams, ProcessWriteParams, ProcessWriteResult
+from protocol.session import InitializeParams
+from transport.interface import (
+    Drained,
+    InputEnded,
+    MessagesArrived,
+    ProbeAnswered,
+    Transport,
+    TransportClosed,
+)
+
+TAKEN_A_TURN = 64
+"""Messages of one client that are worked off before others have their turn."""
+READS_AT_ONCE = 8
+"""Reads of one client that may be out for an answer that does not wait: each may bring all that is retained."""
+PIECEMEAL_ABOVE = 1 << 20
+"""Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
+CLOSE_POLICY = 1008
+CLOSE_GOING_AWAY = 1001
+
+
+class Open(msgspec.Struct, frozen=True, gc=False):
+    """To a new BridgeActor, first of all: the client's transport, which it owns from now on, and the router."""
+
+    transport: Any
+    router: Address
+    settings: Settings
+    codec: Any = JSON
+
+
+class TakeMore(msgspec.Struct, frozen=True, gc=False):
+    """To oneself: there are more messages than one turn allows."""
+
+
+class Phase(enum.Enum):
+    NEW = "new"  # no successful initialize yet
+    INITIALIZING = "initializing"  # its answer is awaited; nothing else is taken
+    ATTACHED = "attached"  # answered; `initialized` has not come
+    READY = "ready"
+    CLOSED = "closed"  # the transport is gone, or about to be
+
+
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """One request that is not answered yet."""
+
+    request_id: RequestId
+    process_id: str | None
+    write_bytes: int
+    is_read: bool
+
+
+class BridgeActor(GuardedActor):
+    """One client connection."""
+
+    _transport: Transport
+    _router: Address
+    _settings: Settings
+    _codec: Codec
+    _initialize_params: InitializeParams
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._phase = Phase.NEW
+        self._dialect: Dialect
+        self._session: Address = None
+        self._session_id: str | None = None
+        self._token = 0
+        self._pending: dict[int, Pending] = {}
+        self._reads_out = 0
+        self._write_bytes_out = 0
+        self._outbox: deque[tuple[RequestId, msgspec.Struct] | msgspec.Struct] = deque()
+        self._outbox_bytes = 0
+        self._congested = False
+        self._taking = False
+        self._piecemeal_bytes = 0
+        self._input_ended = False
+        self._waits_ended = False
+        self._probed = False
+        self._deadlines = Deadlines(self.wakeupAfter)
+
+    def receiveMsg_Open(self, message: Open, sender: Address) -> None:
+        self._transport = message.transport
+        self._router = message.router
+        self._settings = message.settings
+        self._codec = message.codec
+        self._dialect = Dialect(message.transport.subprotocol)
+        self._take()
+
+    # -- what the client sends ----------------------------------------------------------------------------------
+
+    def receiveMsg_MessagesArrived(self, message: MessagesArrived, sender: Address) -> None:
+        self._take()
+
+    def receiveMsg_TakeMore(self, message: TakeMore, sender: Address) -> None:
+        self._taking = False
+        self._take()
+
+    def _take(self) -> None:
+        """Work off what has arrived, as far as the bounds allow; whatever lifts a bound calls this again."""
+        if self._taking:
+            return
+        for _ in range(TAKEN_A_TURN):
+            if not self._may_take():
+                return
+            messages = self._transport.take(1)
+            if not messages:
+                self._end_waits_at_end_of_input()
+                return
+            self._receive(messages[0])
+        self._taking = True
+        self.send(self.myAddress, TakeMore())
+
+    def _may_take(self) -> bool:
+        return (
+            self._phase not in (Phase.INITIALIZING, Phase.CLOSED)
+            and not self._congested
+            and self._reads_out < READS_AT_ONCE
+            and len(self._pending) < self._settings.max_pending_requests
+        )
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            message = self._codec.decode(data)
+        except ParseError as error:
+            kind = "websocket " if "websocket" in self._transport.peer else ""
+            text = f"failed to parse {kind}JSON-RPC message from {self._transport.peer}: {error.message}"
+            self._send_error(-1, ParseError(text))
+            return
+        if isinstance(message, Request):
+            try:
+                self._request(message)
+            except ExecServerError as error:
+                self._send_error(message.id, error)
+        elif isinstance(message, Notification) and message.method == "initialized":
+            self._initialized()
+        elif isinstance(message, Notification):
+            self._violation(f"unexpected notification {message.method!r}")
+        else:
+            self._violation("unexpected response: this server sends no requests")
+
+    def _initialized(self) -> None:
+        if self._phase is Phase.NEW:
+            self._violation("initialized notification before initialize")
+        elif self._phase is Phase.ATTACHED:
+            self._phase = Phase.READY
+
+    def _violation(self, reason: str) -> None:
+        log.info("%s: closing the connection: %s", self._transport.peer, reason)
+        self._close(CLOSE_POLICY, reason)
+
+    def _request(self, request: Request) -> None:
+        method = METHODS.get(request.method)
+        if method is None:
+            raise self._dialect.unknown_method(request.method)
+        params = self._codec.decode_params(method, request.params)
+        if isinstance(params, InitializeParams):
+            self._initialize(request, params)
+            return
+        self._check_phase(method)
+        if isinstance(params, ProcessStartParams):
+            self._dialect.start(params)
+        self._call(request, params)
+
+    def _initialize(self, request: Request, params: InitializeParams) -> None:
+        if self._phase is not Phase.NEW:
+            raise InvalidRequest("initialize may only be sent once per connection")
+        self._phase = Phase.INITIALIZING
+        wanted = params.resume_session_id
+        self._session_id = wanted if isinstance(wanted, str) else None
+        token = self._hold(Pending(request.id, None, 0, False))
+        self._initialize_params = params
+        self.send(self._router, Initialize(token, params))
+
+    def _check_phase(self, method: Method) -> None:
+        if self._phase is Phase.NEW:
+            raise InvalidRequest(f"client must call initialize before using {method.family} methods")
+        if self._phase is Phase.ATTACHED:
+            raise InvalidRequest(f"client must send initialized before using {method.family} methods")
+
+    def _call(self, request: Request, params: msgspec.Struct) -> None:
+        write_bytes = 0
+        if isinstance(params, ProcessWriteParams):
+            write_bytes = len(params.chunk)
+            limit = self._settings.max_unanswered_write_bytes
+            if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
+                raise Busy(
+                    f"more than {limit} bytes of unanswered writes on this connection; wait for answers"
+                )
+        is_read = isinstance(params, ProcessReadParams) and not params.wait_ms
+        pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read)
+        token = self._hold(pending)
+        seed = self._dialect.read_returns_when_exited
+        self.send(self._session, Call(token, self.myAddress, request.method, params, seed))
+
+    def _hold(self, pending: Pending) -> int:
+        self._token += 1
+        self._pending[self._token] = pending
+        self._reads_out += pending.is_read
+        self._write_bytes_out += pending.write_bytes
+        return self._token
+
+    # -- answers and events -------------------------------------------------------------------------------------
+
+    def receiveMsg_Attached(self, message: Attached, router: Address) -> None:
+        pending = self._release(message.token)
+        if pending is None:
+            return
+        self._phase = Phase.ATTACHED
+        self._dialect.initialize(self._initialize_params)
+        self._session = message.session
+        self._session_id = message.result.session_id
+        self._put_result(pending.request_id, message.result)
+        if self._congested:
+            self.send(self._router, Congested(self._session_id))
+        self._take()
+
+    def receiveMsg_Answer(self, message: Answer, sender: Address) -> None:
+        pending = self._release(message.token)
+        if pending is None:
+            return
+        result = message.result
+        if isinstance(result, ProcessWriteResult):
+            try:
+                result = self._dialect.write_answer(result, pending.process_id or "")
+            except ExecServerError as error:
+                self._send_error(pending.request_id, error)
+                return
+        self._put_result(pending.request_id, result)
+        if pending.is_read:
+            self._take()
+        self._close_if_finished()
+
+    def receiveMsg_Failure(self, message: Failure, sender: Address) -> None:
+        pending = self._release(message.token)
+        if pending is None:
+            return
+        if self._phase is Phase.INITIALIZING:
+            self._phase = Phase.NEW
+            self._session_id = None
+        self._send_error(pending.request_id, message.error)
+        self._take()
+        self._close_if_finished()
+
+    def receiveMsg_Notify(self, message: Notify, router: Address) -> None:
+        if self._phase is not Phase.CLOSED:
+            self._put(message.notification)
+
+    def receiveMsg_ProcessLost(self, message: ProcessLost, sender: Address) -> None:
+        self._fail_pending(
+            message.process_id, f"the actor of process {message.process_id} ended unexpectedly"
+        )
+
+    def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
+        self._fail_pending(None, "the actor of this session ended unexpectedly")
+        self._close(1011, "the session is lost")
+
+    def _fail_pending(self, process_id: str | None, reason: str) -> None:
+        for token, pending in list(self._pending.items()):
+            if process_id is None or pending.process_id == process_id:
+                self._release(token)
+                self._send_error(pending.request_id, ActorLost(reason))
+        self._take()
+
+    def _release(self, token: int) -> Pending | None:
+        """Take a request off the books; None where the client is gone and nobody waits for the answer."""
+        pending = self._pending.pop(token, None)
+        if pending is None or self._phase is Phase.CLOSED:
+            return None
+        self._reads_out -= pending.is_read
+        self._write_bytes_out -= pending.write_bytes
+        return pending
+
+    # -- to the client ------------------------------------------------------------------------------------------
+
+    def _send_error(self, request_id: RequestId, error: ExecServerError) -> None:
+        if self._phase is not Phase.CLOSED:
+            self._transport_send(self._codec.encode_error(request_id, error))
+
+    def _put_result(self, request_id: RequestId, result: msgspec.Struct) -> None:
+        self._put((request_id, result))
+
+    def _put(self, item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> None:
+        """Send an answer or a notification, or keep it unencoded while the client has enough to take."""
+        if self._outbox or self._queued() >= self._settings.outbound_high_water:
+            self._outbox.append(item)
+            self._outbox_bytes += size_of(item)
+        else:
+            self._write(item)
+        self._judge_congestion()
+
+    def _write(self, item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> None:
+        if not isinstance(item, tuple):
+            self._transport.send(self._codec.encode_notification(item))
+        elif (size := size_of(item)) > PIECEMEAL_ABOVE:
+            self._piecemeal_bytes += size
+            self._transport.send_pieces(self._pieces(*item, size))
+        else:
+            self._transport.send(self._codec.encode_result(*item))
+
+    def _pieces(self, request_id: RequestId, result: msgspec.Struct, size: int) -> Iterator[bytes]:
+        try:
+            yield from self._codec.encode_result_pieces(request_id, result)
+        finally:
+            self._piecemeal_bytes -= size
+
+    def _queued(self) -> int:
+        """Bytes that wait for the client, encoded or not."""
+        return self._outbox_bytes + self._piecemeal_bytes + self._transport.buffered()
+
+    def _transport_send(self, data: bytes) -> None:
+        self._transport.send(data)
+        self._judge_congestion()
+
+    def _judge_congestion(self) -> None:
+        if self._congested:
+            return
+        if self._queued() > self._settings.outbound_high_water:
+            self._congested = True
+            if self._phase in (Phase.ATTACHED, Phase.READY) and self._session_id is not None:
+                self.send(self._router, Congested(self._session_id))
+            self._transport.call_when_below(self._low_water)
+
+    @property
+    def _low_water(self) -> int:
+        return self._settings.outbound_high_water // 4
+
+    def receiveMsg_Drained(self, message: Drained, sender: Address) -> None:
+        if self._phase is Phase.CLOSED:
+            return
+        while self._outbox and self._queued() - self._outbox_bytes < self._settings.outbound_high_water:
+            item = self._outbox.popleft()
+            self._outbox_bytes -= size_of(item)
+            self._write(item)
+        if self._queued() > self._low_water:
+            self._transport.call_when_below(self._low_water)
+            return
+        self._congested = False
+        if self._session is not None and self._session_id is not None:
+            self.send(self._router, Relieved(self._session_id))
+        self._take()
+        self._close_if_finished()
+
+    # -- the end of the connection ------------------------------------------------------------------------------
+
+    def receiveMsg_InputEnded(self, message: InputEnded, sender: Address) -> None:
+        """Carry out what was read, answer the waits with what there is, then close."""
+        self._input_ended = True
+        self._deadlines.set("input ended", self._settings.end_of_input_grace)
+        self._take()
+
+    def _end_waits_at_end_of_input(self) -> None:
+        """Called when everything that arrived has been taken."""
+        if self._input_ended and not self._waits_ended:
+            self._waits_ended = True
+            if self._session is not None:
+                self.send(self._session, EndWaits(self.myAddress))
+        self._close_if_finished()
+
+    def _close_if_finished(self) -> None:
+        """After the end of the input the connection is over once everything is answered and on its way."""
+        if self._waits_ended and self._phase is not Phase.CLOSED and not self._pending and not self._outbox:
+            self._close(1000, "end of input")
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
+        if self._deadlines.due(message.payload) and self._phase is not Phase.CLOSED:
+            self._close(1000, "end of input")
+            self._transport.abort("the output was not read in time after the end of the input")
+
+    def receiveMsg_Probe(self, message: Probe, router: Address) -> None:
+        if self._phase is not Phase.CLOSED:
+            self._probed = True
+            self._transport.probe()
+
+    def receiveMsg_ProbeAnswered(self, message: ProbeAnswered, sender: Address) -> None:
+        if self._probed and self._session_id is not None:
+            self._probed = False
+            self.send(self._router, Alive(self._session_id))
+
+    def receiveMsg_Displaced(self, message: Displaced, router: Address) -> None:
+        self._close(CLOSE_GOING_AWAY, message.reason)
+
+    def _close(self, code: int, reason: str) -> None:
+        if self._phase is not Phase.CLOSED:
+            self._phase = Phase.CLOSED
+            self._pending.clear()
+            self._outbox.clear()
+            self._transport.close(code, reason)
+
+    def receiveMsg_TransportClosed(self, message: TransportClosed, sender: Address) -> None:
+        log.info("%s: closed: %s", self._transport.peer, message.reason)
+        while self._phase is Phase.READY and (arrived := self._transport.take(TAKEN_A_TURN)):
+            # What arrived before the cut is carried out; the answers have nowhere to go.
+            for data in arrived:
+                self._receive(data)
+        self._phase = Phase.CLOSED
+        self._pending.clear()
+        self._outbox.clear()
+        ends = not self._transport.resumable or self._dialect.session_ends_with_connection
+        self.send(self._router, BridgeClosed(self._session_id, ends))
+
+    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
+        if self._phase is not Phase.CLOSED and hasattr(self, "_transport"):
+            self._close(CLOSE_GOING_AWAY, "the server is shutting down")
+
+    def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
+        """A fault may have broken off a message half taken or half answered: nothing can be promised any more."""
+        if hasattr(self, "_transport") and self._phase is not Phase.CLOSED:
+            self._close(1011, "internal error")
+        elif isinstance(message, TransportClosed):
+            self.send(self._router, BridgeClosed(self._session_id, True))
+
+
+def size_of(item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> int:
+    """Bytes that an answer or notification will take, roughly; exact where it carries output."""
+    struct = item[1] if isinstance(item, tuple) else item
+    chunk = getattr(struct, "chunk", None)
+    if chunk is not None:
+        return 128 + len(chunk)
+    chunks = getattr(struct, "chunks", None)
+    if chunks is not None:
+        return 256 + sum(len(each.chunk) + 64 for each in chunks)
+    return 256
