@@ -1,4 +1,4 @@
-"""ConnectionActor: one client session. It owns the process ids, spawns a ProcessActor for each, and forgets them in time.
+"""ConnectionActor: one client session. It owns the process ids and spawns a ProcessActor for each.
 
 The session outlives its connections: bridges come and go, the ConnectionActor stays until the router ends it, and
 takes its ProcessActors with it.
@@ -132,11 +132,10 @@ class ConnectionActor(GuardedActor):
         self.send(process, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
-        for process_id, process in self._processes.items():
-            if process == message.childAddress:
-                break
-        else:
+        lost = [each for each, process in self._processes.items() if process == message.childAddress]
+        if not lost:
             return  # one of those that were told to end
+        process_id = lost[0]
         log.error("the actor of process %r ended by itself", process_id)
         del self._processes[process_id]
         self._flow.remove(process_id)

@@ -48,7 +48,7 @@ class Deadlines:
     def due(self, payload: object) -> list[Hashable]:
         """The keys that are due, earliest first, each once. Call it at every wakeup, with the wakeup's payload."""
         if payload in self._asked:
-            self._asked.remove(payload)  # type: ignore[arg-type]
+            self._asked.remove(payload)
         now = clock.now() + _RESOLUTION_S
         due = []
         while self._heap and (self._heap[0][0] <= now or self._stale(self._heap[0])):

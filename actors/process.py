@@ -45,6 +45,7 @@ from protocol.errors import ExecServerError, InternalError, InvalidParams, Spawn
 from protocol.output_log import OutputLog
 from protocol.paths import cwd_path
 from protocol.process import (
+    ExitReason,
     ManagedPermissions,
     ProcessClosed,
     ProcessExited,
@@ -58,6 +59,7 @@ from protocol.process import (
     ProcessTerminateResult,
     ProcessWriteParams,
     ProcessWriteResult,
+    Stream,
     WriteStatus,
 )
 from protocol.wire_types import Empty
@@ -110,7 +112,7 @@ class ProcessActor(GuardedActor):
         self._reads: list[WaitingRead] = []
         self._lull = Lull()
         self._deadlines: Deadlines | None = None
-        self._reason: str | None = None
+        self._reason: ExitReason | None = None
         self._kill_at_start = False
         self._exit: ProcessExited | None = None
 
@@ -334,7 +336,7 @@ class ProcessActor(GuardedActor):
             elif name in self._streams.outputs and not self._streams.held:
                 self._take_output(name)
 
-    def _take_output(self, name: str) -> int:
+    def _take_output(self, name: Stream) -> int:
         """Read a stream once and send it on; the number of bytes, 0 where there was nothing or the stream ended."""
         data = self._streams.read(name)
         if data is None:
@@ -350,7 +352,7 @@ class ProcessActor(GuardedActor):
         self._answer_ready_reads()
         return len(data)
 
-    def _output_ended(self, name: str) -> None:
+    def _output_ended(self, name: Stream) -> None:
         if name == "pty" and self._state is State.RUNNING:
             self._streams.park(name)
             self._timers().set("terminal", TERMINAL_RETRY_S)
@@ -368,7 +370,7 @@ class ProcessActor(GuardedActor):
         self._streams.forget_exit(child)
         status = child.reap()
         self._close_input()
-        default = "exited" if status.signal is None else "signaled"
+        default: ExitReason = "exited" if status.signal is None else "signaled"
         self._exit = ProcessExited(
             process_id=self._start.params.process_id,
             seq=self._log.take_seq(),
@@ -385,11 +387,7 @@ class ProcessActor(GuardedActor):
     def _drain(self) -> None:
         for name in self._streams.outputs:
             taken = 0
-            while (
-                taken < DRAINED_AT_EXIT
-                and name in self._streams.outputs
-                and (count := self._take_output(name))
-            ):
+            while taken < DRAINED_AT_EXIT and name in self._streams.outputs and (count := self._take_output(name)):
                 taken += count
 
     def _close_if_done(self) -> None:
@@ -467,9 +465,7 @@ class ProcessActor(GuardedActor):
     def _end_waits(self, bridge: Address) -> None:
         self._end_reads(bridge, answered=True)
         for write in self._stdin.withdraw(bridge):
-            error = InternalError(
-                "the connection's input ended before standard input had room for this write"
-            )
+            error = InternalError("the connection's input ended before standard input had room for this write")
             self.send(write.bridge, Failure(write.token, error))
 
     # -- the end ------------------------------------------------------------------------------------------------

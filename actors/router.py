@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
@@ -103,9 +103,7 @@ class RouterActor(GuardedActor):
 
     def _create(self) -> Session:
         assert self._config is not None
-        session = Session(
-            str(uuid.uuid4()), str(uuid.uuid4()), self.createActor(self._config.connection_class)
-        )
+        session = Session(str(uuid.uuid4()), str(uuid.uuid4()), self.createActor(self._config.connection_class))
         self._sessions[session.session_id] = session
         self.send(session.connection, OpenSession(session.session_id, self._config.settings))
         return session
@@ -179,7 +177,7 @@ class RouterActor(GuardedActor):
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
         for key in self._deadlines.due(message.payload):
-            what, session_id = key  # type: ignore[misc]
+            what, session_id = cast(tuple[str, str], key)
             session = self._sessions.get(session_id)
             if session is None:
                 continue
@@ -230,6 +228,4 @@ class RouterActor(GuardedActor):
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         if isinstance(message, Initialize):
-            self.send(
-                sender, Failure(message.token, ActorLost(f"initialize failed inside the server: {error}"))
-            )
+            self.send(sender, Failure(message.token, ActorLost(f"initialize failed inside the server: {error}")))

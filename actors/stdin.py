@@ -12,7 +12,7 @@ import msgspec
 from actors.messages import Address
 
 REMEMBERED_WRITE_IDS = 4096
-"""How many distinct writeIds of a process are remembered, so that a repeated write is not written twice (wire-spec 5.4)."""
+"""How many distinct writeIds of a process are remembered: a repeated write is not written twice (wire-spec 5.4)."""
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):

@@ -9,6 +9,7 @@ import os
 import selectors
 
 from actors.child.spawn import Child, SpawnTicket
+from protocol.process import Stream
 
 READ_SIZE = 65536
 """Bytes taken at once from a pipe, and at most joined into one chunk of a terminal."""
@@ -29,14 +30,14 @@ class ChildStreams:
         self._selector = selectors.DefaultSelector()
         self._ticket: SpawnTicket | None = None
         self._child: Child | None = None
-        self._outputs: dict[str, int] = {}
+        self._outputs: dict[Stream, int] = {}
         self._input: int | None = None
         self._held = False
         self._parked = False
 
     def fileno(self) -> int:
         """The number to watch for reading: readable when `ready` has something to say."""
-        return self._selector.fileno()  # type: ignore[attr-defined, no-any-return]
+        return self._selector.fileno()
 
     def ready(self) -> list[str]:
         """What is ready now: `spawn`, `stdin` (room), a name of an output stream, and `exit` last."""
@@ -69,9 +70,10 @@ class ChildStreams:
             self._outputs["pty"] = self._input = child.master
         else:
             self._input = child.stdin
-            for name, fd in (("stdout", child.stdout), ("stderr", child.stderr)):
-                if fd is not None:
-                    self._outputs[name] = fd
+            if child.stdout is not None:
+                self._outputs["stdout"] = child.stdout
+            if child.stderr is not None:
+                self._outputs["stderr"] = child.stderr
         if not self._held:
             self._watch_outputs()
         return child
@@ -98,7 +100,7 @@ class ChildStreams:
     # -- output -------------------------------------------------------------------------------------------------
 
     @property
-    def outputs(self) -> tuple[str, ...]:
+    def outputs(self) -> tuple[Stream, ...]:
         """The output streams that have not ended."""
         return tuple(self._outputs)
 
@@ -122,7 +124,7 @@ class ChildStreams:
             self._held = False
             self._watch_outputs()
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: Stream) -> bytes | None:
         """Output of a stream, up to 64 KiB; b"" when it has ended, None when there is nothing now."""
         fd = self._outputs[name]
         if name != "pty":
@@ -132,7 +134,7 @@ class ChildStreams:
                 return None
         return _read_terminal(fd)
 
-    def close_output(self, name: str) -> None:
+    def close_output(self, name: Stream) -> None:
         """The stream has ended, or nobody wants the rest of it."""
         fd = self._outputs.pop(name)
         if fd == self._input:
@@ -141,7 +143,7 @@ class ChildStreams:
             self._selector.unregister(fd)
         self._close(name, fd)
 
-    def park(self, name: str) -> None:
+    def park(self, name: Stream) -> None:
         """Stop watching a terminal that nobody has open just now: closing its master would hang up on the child."""
         fd = self._outputs[name]
         self._parked = True

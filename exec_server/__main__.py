@@ -1,4 +1,4 @@
-"""The program `exec-server`. `serve`, the default, starts without the library that the other subcommands are made of."""
+"""The program `exec-server`. `serve`, the default, starts without the library that the others are made of."""
 
 from __future__ import annotations
 

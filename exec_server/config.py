@@ -96,9 +96,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("listen", str, "URL", "where to listen: stdio:// or ws://IP:PORT (port 0: any free one)"),
     Option("encoding", _one_of("json"), "NAME", "encoding on stdio: json"),
     Option("session_ttl", _seconds, "S", "how long a session lives without a connection"),
-    Option(
-        "max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"
-    ),
+    Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
     Option("process_retention", _seconds, "S", "how long a finished process stays readable"),
     Option("retained_output", _size(1), "BYTES", "output that is kept of each process"),
     Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),

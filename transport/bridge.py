@@ -234,9 +234,7 @@ class BridgeActor(GuardedActor):
             write_bytes = len(params.chunk)
             limit = self._settings.max_unanswered_write_bytes
             if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
-                raise Busy(
-                    f"more than {limit} bytes of unanswered writes on this connection; wait for answers"
-                )
+                raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
         is_read = isinstance(params, ProcessReadParams) and not params.wait_ms
         pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read)
         token = self._hold(pending)
@@ -297,9 +295,7 @@ class BridgeActor(GuardedActor):
             self._put(message.notification)
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, sender: Address) -> None:
-        self._fail_pending(
-            message.process_id, f"the actor of process {message.process_id} ended unexpectedly"
-        )
+        self._fail_pending(message.process_id, f"the actor of process {message.process_id} ended unexpectedly")
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
         self._fail_pending(None, "the actor of this session ended unexpectedly")

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from exec_server import config
@@ -42,7 +42,7 @@ def serve(argv: Sequence[str]) -> int:
     return 0
 
 
-def fail(message: str, status: int) -> int:
+def fail(message: str, status: int = 1) -> int:
     """Tell on stderr, in one line, why the server does not run."""
     print(f"Error: {message}", file=sys.stderr)
     return status
@@ -50,12 +50,17 @@ def fail(message: str, status: int) -> int:
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run on uvloop where it is installed, else on asyncio's own loop."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        new_event_loop = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(main)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the loop of the server."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
 
 
 async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Measures) -> None:
@@ -80,9 +85,7 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
 
 async def listen(settings: Config, url: WebSocketUrl, server: Server, stop: asyncio.Event) -> None:
     """Serve WebSocket until `stop` is set. The first line on stdout is the URL: programs read it there."""
-    listener = serve_websocket(
-        url, server.connect, ping_interval=settings.ping_interval, defer=server.call_after_turn
-    )
+    listener = serve_websocket(url, server.connect, ping_interval=settings.ping_interval, defer=server.call_after_turn)
     try:
         print(listener.url, flush=True)
         print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)

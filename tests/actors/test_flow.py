@@ -86,9 +86,7 @@ def test_those_that_waited_go_before_those_that_just_ran() -> None:
     assert set(flow.next_batch()) == set(names) - set(first)
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(["add", "remove", "hold", "release", "answer"]), st.integers(0, 9)))
-)
+@given(st.lists(st.tuples(st.sampled_from(["add", "remove", "hold", "release", "answer"]), st.integers(0, 9))))
 def test_no_process_is_forgotten(steps: list[tuple[str, int]]) -> None:
     """Whatever happens in between: when the client reads again, every living process goes on."""
     flow = OutputFlow()

@@ -98,9 +98,7 @@ def test_closing_tells_who_still_waits() -> None:
     st.integers(1, 50),
     st.lists(st.one_of(st.binary(max_size=60), st.integers(1, 40)), max_size=40),
 )
-def test_what_is_accepted_comes_out_in_order_and_the_bound_holds(
-    capacity: int, steps: list[bytes | int]
-) -> None:
+def test_what_is_accepted_comes_out_in_order_and_the_bound_holds(capacity: int, steps: list[bytes | int]) -> None:
     """Any mix of writes and partial drains: exactly the bytes offered, in order, and never more than the bound."""
     queue = StdinQueue(capacity)
     offered, taken = b"", b""
