@@ -4,18 +4,19 @@ What can be promised about the processes that a command starts:
 
 * Each command leads its own session and process group. Its exit is seen at once, by pidfd, whoever still
   holds its pipes. A natural exit kills nothing.
-* Killing a command (`Child.kill_tree`) ends its group and every descendant that is linked to it at that
-  moment, `setsid` or not: all are stopped before any is killed, so none escapes by forking. It also ends
-  processes that are no longer linked, because the process between has died (double fork), if they are in a
-  session that was seen: the command's own, or one that a sweep has found, i.e. which lived for two seconds
-  (`descendants.SWEEP_PERIOD`).
+* Every descendant inherits a mark that tells its command (`tag`), whatever it does with its session and
+  parents.
+* Killing a command (`Child.kill_tree`) ends its group and every descendant that is linked to it, carries its
+  mark, or is in a session of its that was seen. Sessions, double forks and daemons make no difference: all
+  are stopped before any is killed, so none escapes by forking. What can escape is a process that has removed
+  its mark, and whose parents have died, and whose session is younger than a sweep
+  (`descendants.SWEEP_PERIOD`, two seconds).
 * The server program is a subreaper: what lost its parent becomes its child, and ends at the latest with the
   server (`process_wide.kill_everything`), attributed or not. In a program that merely runs a server inside
-  itself such a process goes to init, and one in a session that nobody saw stays.
+  itself such a process goes to init, and is looked for among all processes when its command is killed.
 * If the server is killed with SIGKILL, the guardian ends within about a second every command's session, every
-  session that a sweep or the search for orphans has found, and what is linked to any of them then. What it
-  can miss is a session younger than two seconds whose link is broken before the guardian looks, which under a
-  terminal the hangup itself does.
+  session that a sweep or the search for orphans has found, whatever carries the server's mark, and what is
+  linked to any of them then. The exception is as above.
 * With a cgroup v2 of the server's own there are no exceptions: at the server's end, by itself or by SIGKILL,
   everything in the cgroup ends, within some 10 ms. Only a process that may write to another cgroup (root, in
   general) can have left it. The kill of one single command is the same with and without a cgroup.

@@ -42,6 +42,8 @@ class Child:
         "_kills",
         "_terminal",
         "_tty",
+        "forgotten",
+        "mark",
         "master",
         "pid",
         "pidfd",
@@ -60,6 +62,7 @@ class Child:
         stdout: int | None = None,
         stderr: int | None = None,
         master: int | None = None,
+        mark: int = 0,
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
@@ -68,6 +71,8 @@ class Child:
         self.stdout = stdout
         self.stderr = stderr
         self.master = master
+        self.mark = mark
+        """What its descendants carry (see `tag`); 0 if nothing."""
         self.status: ExitStatus | None = None
         """None until `reap`."""
         self.sessions: dict[int, int] | None = None
@@ -78,6 +83,8 @@ class Child:
         self._tty = master is not None
         self._kills = 0
         self._given_up = False
+        self.forgotten = False
+        """Released, and nothing is attributed to it any more."""
 
     @property
     def tty(self) -> bool:
@@ -174,6 +181,7 @@ class Child:
                 self._forget()
 
     def _forget(self) -> None:
+        self.forgotten = True
         descendants.forget(self)
         if self.pidfd >= 0:
             CHILDREN.leave(self.pid)

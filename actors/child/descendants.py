@@ -1,12 +1,11 @@
 """Which processes descend from which child, and how they are killed.
 
 Found by the links that /proc shows from the leader down, while they hold. When a process dies its children
-are handed to the subreaper (the server program) or to init: whose they were is then told by the session they
-are in, if a walk has seen that session before. `sweep` looks every two seconds, so that a session which lived
-that long is known.
+are handed to the subreaper (the server program) or to init: whose they were is then told by the mark they
+carry (`tag`), or by the session they are in, if a walk has seen that session before. `sweep` looks every two
+seconds, so that a session which lived that long is known.
 
-In a program that is no subreaper, what outlives its leader is looked for among all processes of the machine:
-those in an attributed session that lived when the leader was reaped, and what descends from them.
+In a program that is no subreaper, what outlives its leader is looked for among all processes of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from actors.child import proc
+from actors.child import proc, tag
 from actors.child.pool import POOL
 from actors.child.table import CHILDREN
 
@@ -66,6 +65,7 @@ def note(child: Child, sid: int) -> None:
 
 def forget(child: Child) -> None:
     """Nothing is attributed to `child` any more."""
+    CHILDREN.unmark(child.mark)
     CHILDREN.disown(child.pid, child)
     for sid in child.sessions or ():
         CHILDREN.disown(sid, child)
@@ -97,14 +97,16 @@ def _linked_or_attributed(child: Child) -> Iterator[int]:
 
 
 def _left_behind(child: Child) -> Iterator[int]:
-    """Where orphans go to init: who is in an attributed session, having lived when that was last seen to be
-    ours. A session that has become empty may since be a stranger's.
+    """Where orphans go to init: who carries the child's mark, or is in an attributed session, having lived
+    when that was last seen to be ours. A session that has become empty may since be a stranger's.
     """
     seen = dict(child.sessions or {})
     for pid in proc.all_pids():
         sid = proc.session_of(pid)
         if sid == child.pid and child.unreaped:
             yield 0 if pid == child.pid else pid
+        elif child.mark and tag.of(pid) == child.mark:
+            yield pid
         elif sid in seen and (stat := proc.read_stat(pid)) is not None and stat.start_ticks <= seen[sid]:
             yield pid
             yield from proc.walk(pid)
@@ -262,8 +264,8 @@ def adopt() -> list[int]:
             sid = proc.session_of(pid)
             owner = known.get(pid)
             if sid is not None:
-                if owner is None:
-                    owner = CHILDREN.owner(sid)
+                if owner is None or owner.forgotten:
+                    owner = CHILDREN.marked(tag.of(pid)) or CHILDREN.owner(sid)
                 if owner is not None:
                     note(owner, sid)
                 CHILDREN.watch(sid)

@@ -49,9 +49,7 @@ def _pidfd() -> Fact:
     try:
         pidfd = os.pidfd_open(os.getpid())
     except OSError as error:
-        return Fact(
-            "pidfd", False, f"Linux {kernel}: {error.strerror}; exits cannot be seen, nothing will run"
-        )
+        return Fact("pidfd", False, f"Linux {kernel}: {error.strerror}; exits cannot be seen, nothing will run")
     try:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
@@ -65,9 +63,7 @@ def _pidfd() -> Fact:
 
 def _subreaper() -> Fact:
     holds = _succeeds([sys.executable, "-I", "-S", "-c", _TRY_SUBREAPER])
-    return Fact(
-        "subreaper", holds, "orphans of commands come to the server" if holds else "orphans go to init"
-    )
+    return Fact("subreaper", holds, "orphans of commands come to the server" if holds else "orphans go to init")
 
 
 def _cgroup() -> Fact:
@@ -83,23 +79,17 @@ def _cgroup() -> Fact:
 
 def _addchdir() -> Fact:
     libc = " ".join(platform.libc_ver()) or "libc"
-    detail = (
-        libc if posix_spawn.HAS_CHDIR else f"{libc}: every start goes by way of a Python shim, 10 ms or more"
-    )
+    detail = libc if posix_spawn.HAS_CHDIR else f"{libc}: every start goes by way of a Python shim, 10 ms or more"
     return Fact("addchdir_np", posix_spawn.HAS_CHDIR, detail)
 
 
 def _closefrom() -> Fact:
-    detail = (
-        "" if posix_spawn.HAS_CLOSEFROM else "descriptors without close-on-exec are looked up at each start"
-    )
+    detail = "" if posix_spawn.HAS_CLOSEFROM else "descriptors without close-on-exec are looked up at each start"
     return Fact("addclosefrom_np", posix_spawn.HAS_CLOSEFROM, detail)
 
 
 def _proc_children() -> Fact:
-    detail = (
-        "" if proc.HAS_CHILDREN else "no CONFIG_PROC_CHILDREN: descendants are looked for in all of /proc"
-    )
+    detail = "" if proc.HAS_CHILDREN else "no CONFIG_PROC_CHILDREN: descendants are looked for in all of /proc"
     return Fact("proc_children", proc.HAS_CHILDREN, detail)
 
 
@@ -112,9 +102,7 @@ def _terminals() -> Fact:
         return Fact("terminals", False, f"/dev/ptmx: {error.strerror}")
     holds = os.access(name, os.R_OK | os.W_OK)
     os.close(master)
-    return Fact(
-        "terminals", holds, "" if holds else f"{os.fsdecode(name)} cannot be opened: is devpts mounted?"
-    )
+    return Fact("terminals", holds, "" if holds else f"{os.fsdecode(name)} cannot be opened: is devpts mounted?")
 
 
 def _open_files() -> Fact:
@@ -134,9 +122,7 @@ def _bwrap() -> Fact:
     path = shutil.which("bwrap")
     if path is None:
         return Fact("bwrap", False, "bubblewrap is not installed: a managed sandbox is refused")
-    works = _succeeds(
-        [path, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc", "true"]
-    )
+    works = _succeeds([path, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc", "true"])
     return Fact("bwrap", works, path if works else f"{path} cannot make its namespaces here")
 
 

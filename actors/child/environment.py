@@ -94,15 +94,14 @@ def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, st
 
 @functools.lru_cache(maxsize=64)
 def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches a name that any of the globs (`*` and `?`, nothing else, case-insensitive) matches as a whole."""
-    whole = "|".join(_glob(pattern) for pattern in patterns) or r"(?!)"
+    """Matches a name that any of the globs (`*` and `?`, nothing else, in any case) matches as a whole."""
+    whole = "|".join(map(_glob, patterns)) if patterns else r"(?!)"
     return re.compile(rf"(?:{whole})\Z", re.IGNORECASE | re.DOTALL)
 
 
 def _glob(pattern: str) -> str:
     first, *others = [
-        "".join("." if char == "?" else re.escape(char) for char in piece)
-        for piece in re.split(r"\*+", pattern)
+        "".join("." if char == "?" else re.escape(char) for char in piece) for piece in re.split(r"\*+", pattern)
     ]
     if not others:
         return first
@@ -130,22 +129,20 @@ def login_shell() -> str:
 
 
 def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:
-    """The absolute path of the program `name` as execvp(3) in a child with this `cwd` and `PATH` would find
-    it.
+    """The path to execute for the program `name` as execvp(3) finds it in a child with this `cwd` and `PATH`;
+    it may be relative to `cwd`.
 
-    A name with a slash is taken relative to `cwd`; an empty or relative member of `path` too. Raises OSError
-    with the errno an exec would give: ENOENT not found, EACCES found but not an executable file, ENOTDIR,
-    ELOOP and the like.
+    A name with a slash is not looked for in `path`. Raises OSError with the errno an exec would give: ENOENT
+    not found, EACCES found but not an executable file, ENOTDIR, ELOOP and the like.
     """
     if b"/" in name:
-        program = os.path.join(cwd, name)
-        _check_executable(program)
-        return program
+        _check_executable(os.path.join(cwd, name))
+        return name
     denied = False
     for directory in path.split(b":"):
-        candidate = os.path.join(cwd, directory, name)
+        candidate = os.path.join(directory, name)
         try:
-            _check_executable(candidate)
+            _check_executable(os.path.join(cwd, candidate))
             return candidate
         except PermissionError:
             denied = True
@@ -161,7 +158,5 @@ _BY_EFFECTIVE_ID: Final = os.access in os.supports_effective_ids
 
 
 def _check_executable(path: bytes) -> None:
-    if not stat.S_ISREG(os.stat(path).st_mode) or not os.access(
-        path, os.X_OK, effective_ids=_BY_EFFECTIVE_ID
-    ):
+    if not stat.S_ISREG(os.stat(path).st_mode) or not os.access(path, os.X_OK, effective_ids=_BY_EFFECTIVE_ID):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

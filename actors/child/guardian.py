@@ -1,11 +1,11 @@
 """Should the server be killed with SIGKILL, its guardian ends what it has started.
 
 A few lines of `sh` in a session of their own, which ignore what a terminal or a service manager sends. They
-read `+ sid` and `- sid` from a pipe whose other end only the server holds, and at its end first stop all
-known sessions' leading groups, so that links hold; then a small Python walks /proc and kills the sessions and
-all that descends from them; then whatever is left of the groups is killed once more. With a cgroup of the
-server's own they write `cgroup.kill` before all that. `.` says that the server ended by itself and there is
-nothing to do.
+read `+ sid` and `- sid` from a pipe whose other end only the server holds. At its end they first stop all
+known sessions' leading groups, so that links hold; then a small Python walks /proc and kills the known
+sessions, what carries a mark of the server (`tag`), and all that descends from either; then whatever is left
+of the groups is killed once more. With a cgroup of the server's own they write `cgroup.kill` before all that.
+`.` says that the server ended by itself and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from typing import Final
 
+from actors.child import tag
 from actors.child.cgroup import OwnCgroup
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
@@ -31,7 +32,7 @@ _GOODBYE_MS: Final = 1000
 
 _SCRIPT: Final = """\
 trap '' INT TERM HUP QUIT USR1 USR2 ALRM TSTP TTIN TTOU
-python=$1 walker=$2 home=$3 leaf=$4
+python=$1 walker=$2 home=$3 leaf=$4 base=$5 range=$6
 [ -z "$home" ] || echo $$ >"$home/cgroup.procs"
 while read -r op sid; do
     case $op in
@@ -45,14 +46,21 @@ known=$(set | while IFS== read -r name value; do
     case $name in s[1-9]*) echo "${name#s}" ;; esac
 done)
 for sid in $known; do kill -s STOP -- "-$sid"; done
-[ ! -x "$python" ] || echo $known | "$python" -I -S -c "$walker"
+[ ! -x "$python" ] || echo $known | "$python" -I -S -c "$walker" "$base" "$range"
 for sid in $known; do kill -s KILL -- "-$sid"; done
 [ -z "$leaf" ] || rmdir "$leaf"
 """
 
 _WALKER: Final = """\
-import os, signal, sys
+import os, resource, signal, sys
 known = set(map(int, sys.stdin.read().split()))
+base, range_ = map(int, sys.argv[1:])
+ours = {1, os.getpid(), os.getppid()}
+def marked(pid):
+    try:
+        return base <= resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] < base + range_
+    except OSError:
+        return False
 def processes():
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -61,7 +69,7 @@ def processes():
                     fields = stream.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in (b"Z", b"X"):
+            if fields[0] not in (b"Z", b"X") and int(name) not in ours:
                 yield int(name), int(fields[1]), int(fields[3])
 def send(pid, signum):
     try:
@@ -71,7 +79,7 @@ def send(pid, signum):
 doomed = set()
 for _ in range(50):
     table = list(processes())
-    fresh = {pid for pid, parent, sid in table if sid in known} - doomed
+    fresh = {pid for pid, parent, sid in table if sid in known or marked(pid)} - doomed
     grown = True
     while grown:
         below = {pid for pid, parent, sid in table if parent in fresh or parent in doomed} - fresh - doomed
@@ -188,7 +196,18 @@ class Guardian:
         if self._cgroup is not None:
             home, leaf = os.fsencode(self._cgroup.parent), os.fsencode(self._cgroup.path)
         python = os.fsencode(sys.executable or "")
-        return [b"sh", b"-c", _SCRIPT.encode(), b"exec-server-guardian", python, _WALKER.encode(), home, leaf]
+        marks = [b"%d" % tag.base(), b"%d" % tag.RANGE]
+        return [
+            b"sh",
+            b"-c",
+            _SCRIPT.encode(),
+            b"exec-server-guardian",
+            python,
+            _WALKER.encode(),
+            home,
+            leaf,
+            *marks,
+        ]
 
     def _send(self, data: bytes) -> None:
         if self._pipe < 0:

@@ -35,9 +35,7 @@ class Pool:
     def _start_thread(self) -> None:
         with self._lock:
             if len(self._threads) < THREADS:
-                thread = threading.Thread(
-                    target=self._run, args=(self._jobs,), name="exec-server-spawn", daemon=True
-                )
+                thread = threading.Thread(target=self._run, args=(self._jobs,), name="exec-server-spawn", daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:

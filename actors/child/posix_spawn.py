@@ -56,9 +56,7 @@ class Stdio:
 
     __slots__ = ("descriptors", "terminal")
 
-    def __init__(
-        self, descriptors: tuple[int, int, int] = (-1, -1, -1), terminal: bytes | None = None
-    ) -> None:
+    def __init__(self, descriptors: tuple[int, int, int] = (-1, -1, -1), terminal: bytes | None = None) -> None:
         self.descriptors = descriptors
         self.terminal = terminal
 
@@ -72,7 +70,8 @@ def posix_spawn(
     *,
     chdir: bool = HAS_CHDIR,
 ) -> int:
-    """Start `executable` (an absolute path); the pid, once the exec is done. The GIL is released meanwhile.
+    """Start `executable` (a path, relative to `cwd` if at all); the pid, once the exec is done. The GIL is
+    released meanwhile.
 
     `env` holds `NAME=value` items. `chdir=False` takes the way of an old libc. Raises OSError with the errno
     of what failed - clone, a file action or the exec - in which case no process is left. The caller keeps its
@@ -83,9 +82,7 @@ def posix_spawn(
     return _spawn(executable, argv, env, cwd, stdio, -1)
 
 
-def _spawn(
-    executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes | None, stdio: Stdio, report: int
-) -> int:
+def _spawn(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes | None, stdio: Stdio, report: int) -> int:
     actions = ctypes.create_string_buffer(_OPAQUE)
     _check(_libc.posix_spawn_file_actions_init(actions))
     moved: list[int] = []
@@ -102,11 +99,7 @@ def _spawn(
             _check(_libc.posix_spawn_file_actions_addchdir_np(actions, cwd))
         _add_closes(actions, 3 if report < 0 else 4)
         pid = c_int()
-        _check(
-            _libc.posix_spawn(
-                ctypes.byref(pid), executable, actions, _attributes, _vector(argv), _vector(env)
-            )
-        )
+        _check(_libc.posix_spawn(ctypes.byref(pid), executable, actions, _attributes, _vector(argv), _vector(env)))
         return pid.value
     finally:
         _libc.posix_spawn_file_actions_destroy(actions)
@@ -114,9 +107,7 @@ def _spawn(
             os.close(fd)
 
 
-def _add_descriptors(
-    actions: ctypes.Array[ctypes.c_char], descriptors: tuple[int, int, int], moved: list[int]
-) -> None:
+def _add_descriptors(actions: ctypes.Array[ctypes.c_char], descriptors: tuple[int, int, int], moved: list[int]) -> None:
     for target, source in enumerate(descriptors):
         if source < 0:
             mode = os.O_RDONLY if target == 0 else os.O_WRONLY

@@ -14,7 +14,7 @@ import resource
 import signal
 from typing import Final
 
-from actors.child import descendants, proc
+from actors.child import descendants, proc, tag
 from actors.child.posix_spawn import inheritable_descriptors
 from actors.child.spawn import set_child_open_files
 from actors.child.table import CHILDREN
@@ -33,6 +33,14 @@ def become_subreaper() -> bool:
         return False
     CHILDREN.adopts = True
     return True
+
+
+def mark_descendants() -> bool:
+    """Have everything that descends from this process carry its mark from birth, for the guardian to find.
+
+    False where the soft limit of real-time CPU time, which is the mark, is in use.
+    """
+    return tag.mark_self()
 
 
 def open_standard_descriptors() -> list[int]:

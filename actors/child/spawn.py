@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.child import tag
 from actors.child.child import Child, ExitStatus
 from actors.child.environment import find_program
 from actors.child.pool import POOL
@@ -98,9 +99,7 @@ def _encoded(request: SpawnRequest) -> tuple[list[bytes], list[bytes], bytes]:
 def _encode(text: str, reason: str, tty: bool) -> bytes:
     """UTF-8 whatever the server's locale; surrogate escapes are the bytes they stand for."""
     if "\0" in text:
-        message = (
-            "data provided contains a nul byte" if reason == "env" else "nul byte found in provided data"
-        )
+        message = "data provided contains a nul byte" if reason == "env" else "nul byte found in provided data"
         raise SpawnError("spawnFailed", message, reason)
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -143,16 +142,16 @@ class _Execution(msgspec.Struct, frozen=True):
     env: list[bytes]
     cwd: bytes
 
-    def start(self, stdio: Stdio) -> int:
-        """The pid. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises SpawnError."""
+    def start(self, stdio: Stdio) -> tuple[int, int]:
+        """The pid and mark. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises
+        SpawnError.
+        """
         for wait in (*_BUSY_WAITS, None):
             try:
-                return posix_spawn(self.program, self.argv, self.env, self.cwd, stdio)
+                return tag.marked(lambda: posix_spawn(self.program, self.argv, self.env, self.cwd, stdio))
             except OSError as error:
                 if error.errno == errno.ENOEXEC and self.program != _SHELL:
-                    return _Execution(
-                        _SHELL, [_SHELL, self.program, *self.argv[1:]], self.env, self.cwd
-                    ).start(stdio)
+                    return _Execution(_SHELL, [_SHELL, self.program, *self.argv[1:]], self.env, self.cwd).start(stdio)
                 if error.errno != errno.ETXTBSY or wait is None:
                     raise self._explained(error, stdio) from None
             time.sleep(wait)
@@ -186,10 +185,8 @@ class _Execution(msgspec.Struct, frozen=True):
         except SpawnError as cwd_error:
             return cwd_error
         if terminal is not None and not os.access(terminal, os.R_OK | os.W_OK):
-            return _failure(
-                error, "terminal", f"terminal {os.fsdecode(terminal)}", path=os.fsdecode(terminal)
-            )
-        if error.errno == errno.ENOENT and os.path.exists(self.program):
+            return _failure(error, "terminal", f"terminal {os.fsdecode(terminal)}", path=os.fsdecode(terminal))
+        if error.errno == errno.ENOENT and os.path.exists(os.path.join(self.cwd, self.program)):
             return _failure(error, "interpreter", f"the interpreter that {program} names", path=program)
         return _failure(error, "program", f"program {program}", path=program)
 
@@ -214,10 +211,10 @@ def _start_on_pipes(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _failure(error, "descriptors", "no descriptor left for a pipe") from None
         with CHILDREN.spawning():
-            pid = execution.start(Stdio(descriptors=(theirs[0], theirs[1], theirs[2])))
+            started = execution.start(Stdio(descriptors=(theirs[0], theirs[1], theirs[2])))
             _close(theirs)  # which leaves room for the pidfd
             *stdin, stdout, stderr = ours
-            return _enter(pid, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
+            return _enter(*started, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
     except BaseException:
         _close(theirs)
         _close(ours)
@@ -237,10 +234,10 @@ def _start_on_terminal(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _no_terminal(error) from None
         with CHILDREN.spawning():
-            pid = execution.start(Stdio(terminal=name))
+            started = execution.start(Stdio(terminal=name))
             open_now.remove(place[0])
             _close(place)
-            return _enter(pid, master=master)
+            return _enter(*started, master=master)
     except BaseException:
         _close(open_now)
         raise
@@ -256,6 +253,7 @@ def _no_terminal(error: OSError) -> SpawnError:
 
 def _enter(
     pid: int,
+    mark: int,
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
@@ -263,7 +261,7 @@ def _enter(
 ) -> Child:
     """The Child of a process that runs, in the table. Where even that fails the process is killed."""
     try:
-        child = Child(pid, os.pidfd_open(pid), stdin, stdout, stderr, master)
+        child = Child(pid, os.pidfd_open(pid), stdin, stdout, stderr, master, mark)
     except OSError as error:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

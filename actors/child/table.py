@@ -46,6 +46,7 @@ class ChildTable:
         self._live: dict[int, Child | str] = {}
         self._left: set[int] = set()
         self._owners: dict[int, Child] = {}
+        self._marked: dict[int, Child] = {}
         self._suspects: dict[int, int] = {}
         self._in_flight: set[int] = set()
         self._next_stamp = 0
@@ -72,6 +73,8 @@ class ChildTable:
             self._live[pid] = entry
             if not isinstance(entry, str):
                 self._owners[pid] = entry
+                if entry.mark:
+                    self._marked[entry.mark] = entry
                 self.watch(pid)
 
     def remove(self, pid: int) -> None:
@@ -129,6 +132,14 @@ class ChildTable:
     def owner(self, sid: int) -> Child | None:
         """The child whose descendants are in session `sid`, if it is known."""
         return self._owners.get(sid)
+
+    def marked(self, mark: int) -> Child | None:
+        """The child that carries this mark, unless it is given up."""
+        return self._marked.get(mark)
+
+    def unmark(self, mark: int) -> None:
+        """The child with this mark is given up."""
+        self._marked.pop(mark, None)
 
     def disown(self, sid: int, child: Child) -> None:
         """Session `sid` is empty, or `child` is given up: nobody is looked for in it any more."""
