@@ -74,6 +74,7 @@ class Endpoint:
 
     def ask(self, address: ActorAddress, message: Any, timeout: Timeout) -> Any:
         """The next message to this endpoint after sending; None after `timeout`, or if the actor is dead."""
+        self._base.refuse_to_wait_for_itself()
         self._base.catch_up()
         self._question, self._lost = message, False
         try:
@@ -189,7 +190,7 @@ class ActorSystemBase(Runtime):
     async def ashutdown(self) -> None:
         """Tell every actor to exit and wait until all have, at most SHUTDOWN_SECONDS; then nothing is left.
 
-        From the loop's thread. The loop goes on serving other things meanwhile.
+        On the loop's thread, not from an actor's handler. The loop goes on serving other things meanwhile.
         """
         if self._closed:
             return
@@ -301,9 +302,8 @@ class ActorSystemBase(Runtime):
         """
         if done():
             return
+        self.refuse_to_wait_for_itself()
         me = threading.get_ident()
-        if self.thread_id == me:
-            raise RuntimeError("a blocking call on the thread of the loop: use aask")
         end = None if timeout is None else time.monotonic() + timePeriodSeconds(timeout)
         while not done() and not self._closed:
             remaining = None if end is None else end - time.monotonic()
@@ -320,6 +320,11 @@ class ActorSystemBase(Runtime):
                 if not done() and (self._driver is not None or not self._own_loop):
                     self._progress.wait(remaining)
                 self._waiting -= 1
+
+    def refuse_to_wait_for_itself(self) -> None:
+        """RuntimeError on the thread of the loop."""
+        if self.thread_id == threading.get_ident():
+            raise RuntimeError("a blocking call on the thread of the loop: use aask")
 
     def progress(self) -> None:
         """Something a blocked caller may wait for has happened."""
@@ -429,6 +434,10 @@ class ActorSystemBase(Runtime):
             self._timer.cancel()
             self._timer = None
         self._timers.clear()
+        for cell in list(self._cells.values()):
+            self.drop_sink(cell)
+        self._ready.clear()
+        self._after_turn.clear()
         if self._sources is not None:
             self._sources.unload_all()
         self._closed = True

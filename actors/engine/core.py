@@ -298,7 +298,7 @@ class Runtime:
         raise NotImplementedError
 
     def _add_reader(self, fd: int, cell: Cell) -> None:
-        """Call `fd_ready(cell, fd)` whenever `fd` is readable. Raises OSError, ValueError, RuntimeError."""
+        """Call `fd_ready(cell, fd)` whenever `fd` is readable. OSError, ValueError, RuntimeError if not."""
         raise NotImplementedError
 
     def _remove_reader(self, fd: int) -> None:
@@ -639,14 +639,14 @@ class Runtime:
     ) -> ActorAddress:
         """A new child of `parent`. Never raises: a child that cannot be made is told by ChildActorExited.
 
-        An actor with a global name is a child of the system, as in Thespian. While the parent is exiting
-        nothing is made and the address is a dead one.
+        An actor with a global name is a child of the system, as in Thespian. While the parent is exiting or
+        the system shuts down nothing is made and the address is a dead one.
         """
         if get_ident() != self.thread_id:
             raise RuntimeError("createActor called outside the engine's thread")
         if global_name and global_name in self.names:
             return self.names[global_name].address
-        if parent.exiting or parent.instance is None:
+        if parent.exiting or parent.instance is None or self.shutting_down:
             return Address(next(_serial), None)
         source_hash = source_hash or parent.source_hash
         try:
@@ -767,6 +767,8 @@ class Runtime:
                     child.parent = system
                     system.children = system.children or {}
                     system.children[child.address._aaddr] = child
+                    if self.shutting_down:
+                        self.send(child.address, ActorExitRequest(recursive=True), system.address)
             cell.children = None
         inbox, cell.inbox = cell.inbox, None
         if inbox:
@@ -903,7 +905,7 @@ class Runtime:
             self._set_watch(owner, [other for other in owner.watch.fds if other != fd] if owner.watch else ())
         try:
             self._add_reader(fd, cell)
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
             log.error("%s cannot watch descriptor %r: %s", cell.class_name, fd, error)
             return
         self._fd_owner[fd] = cell
