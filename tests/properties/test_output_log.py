@@ -124,5 +124,5 @@ class LogAgainstList(RuleBasedStateMachine):
         assert log.first_retained_offset == (kept[0].offset if kept else None)
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+LogAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
 TestLogAgainstList = LogAgainstList.TestCase

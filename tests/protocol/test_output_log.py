@@ -111,6 +111,20 @@ def test_real_memory_stays_near_the_capacity(size: int) -> None:
     assert used > 0.7 * capacity
 
 
+def test_what_is_evicted_leaves_nothing_behind() -> None:
+    """A child that prints for days would fill the memory through the places of chunks long gone."""
+    log = OutputLog(16 * 1024)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(50_000):
+            log.append("stdout", b"ab")
+        assert tracemalloc.get_traced_memory()[0] - before < 24 * 1024
+    finally:
+        tracemalloc.stop()
+
+
 def test_an_idle_log_is_small() -> None:
     """A thousand quiet children would cost megabytes."""
     gc.collect()
