@@ -154,9 +154,10 @@ def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:
 
 _ELSEWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.ENODEV)
 """What makes execvp(3) try the next member of PATH."""
-_BY_EFFECTIVE_ID: Final = os.access in os.supports_effective_ids
+BY_EFFECTIVE_ID: Final = os.access in os.supports_effective_ids
+"""Whether access(2) can be asked about who we act as, which is what counts for an exec or chdir."""
 
 
 def _check_executable(path: bytes) -> None:
-    if not stat.S_ISREG(os.stat(path).st_mode) or not os.access(path, os.X_OK, effective_ids=_BY_EFFECTIVE_ID):
+    if not stat.S_ISREG(os.stat(path).st_mode) or not os.access(path, os.X_OK, effective_ids=BY_EFFECTIVE_ID):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

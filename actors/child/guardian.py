@@ -132,22 +132,31 @@ class Guardian:
             log.exception("no descriptor left for a guardian")
             return False
         try:
-            with CHILDREN.spawning():
-                self._pid = posix_spawn(b"/bin/sh", self._argv(), _ENVIRONMENT, b"/", Stdio((reader, -1, -1)))
-                CHILDREN.add(self._pid, "guardian")
-            self._pidfd = os.pidfd_open(self._pid)
+            pid, pidfd = self._spawn(reader)
         except OSError:
             log.exception("the guardian does not start")
-            os.close(writer)  # the end of its input, should it run
+            os.close(writer)
             return False
         finally:
             os.close(reader)
         os.set_blocking(writer, False)
         with CHILDREN.lock:
-            self._pipe = writer
+            self._pid, self._pidfd, self._pipe = pid, pidfd, writer
             self._pending.clear()
             self._send(b"".join(b"+ %d\n" % sid for sid in CHILDREN.set_watcher(self)))
         return True
+
+    def _spawn(self, reader: int) -> tuple[int, int]:
+        with CHILDREN.spawning():
+            pid = posix_spawn(b"/bin/sh", self._argv(), _ENVIRONMENT, b"/", Stdio((reader, -1, -1)))
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                os.kill(pid, signal.SIGKILL)  # before its input ends, at which it would do its work
+                os.waitpid(pid, 0)
+                raise
+            CHILDREN.add(pid, "guardian")
+        return pid, pidfd
 
     def add(self, sid: int) -> None:
         """For the table: session `sid` is to end with this process."""
@@ -160,6 +169,8 @@ class Guardian:
     def check(self) -> bool:
         """Replace the guardian if it has died or does not read; write what it has not taken yet. Whether one
         lives.
+
+        Closes the old `fileno`: no loop may be watching that number during the call.
         """
         with CHILDREN.lock:
             self._flush()
@@ -179,6 +190,8 @@ class Guardian:
             CHILDREN.set_watcher(None)
             self._send(b".\n")
             pid, pidfd, self._pid, self._pidfd = self._pid, self._pidfd, 0, -1
+            if self._pending and pid:
+                os.kill(pid, signal.SIGKILL)  # an end of its input that no goodbye precedes means our death
             self._close_pipe()
         if not pid:
             return

@@ -17,7 +17,7 @@ import msgspec
 
 from actors.child import tag
 from actors.child.child import Child, ExitStatus
-from actors.child.environment import find_program
+from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.pool import POOL
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
@@ -111,7 +111,7 @@ def _check_cwd(cwd: bytes) -> None:
     try:
         if not stat.S_ISDIR(os.stat(cwd).st_mode):
             raise NotADirectoryError(errno.ENOTDIR, "")
-        if not os.access(cwd, os.X_OK):
+        if not os.access(cwd, os.X_OK, effective_ids=BY_EFFECTIVE_ID):
             raise PermissionError(errno.EACCES, "")
     except OSError as error:
         path = os.fsdecode(cwd)

@@ -149,6 +149,24 @@ def test_a_guardian_that_does_not_read_never_blocks_us() -> None:
     assert lines == ["True"]
 
 
+def test_a_goodbye_that_the_guardian_cannot_read_is_not_taken_for_our_death() -> None:
+    """It would kill the server's children, and the server, in the middle of an orderly end."""
+    lines = output_of(
+        "process_wide.mark_descendants()\n"
+        "guardian = Guardian()\n"
+        "assert guardian.start()\n"
+        "child = start('sleep', '1000')\n"
+        "pid = guardian.pid\n"
+        "os.kill(pid, signal.SIGSTOP)\n"
+        "for number in range(10_000):\n"
+        "    guardian.add(1_000_000_000)\n"
+        "guardian.stop()\n"
+        "say(ends(pid, 0), alive(child.pid))\n"
+        "end(child)\n"
+    )
+    assert lines == ["True True"]
+
+
 def test_the_guardian_forgets_what_was_reaped() -> None:
     """Its number may be a stranger's by the time the server dies."""
     with program(

@@ -38,9 +38,10 @@ def test_the_size_is_there_from_the_start(rows: int, cols: int) -> None:
 def test_a_resize_reaches_the_child_as_sigwinch() -> None:
     code = (
         "import os, signal\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: print(*os.get_terminal_size(), flush=True))\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})\n"
         "print('ready', flush=True)\n"
-        "while True: signal.pause()\n"
+        "signal.sigwait({signal.SIGWINCH})\n"
+        "print(*os.get_terminal_size(), flush=True)\n"
     )
     child = start(sys.executable, "-I", "-S", "-c", code, tty=True)
     assert child.master is not None
