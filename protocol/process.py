@@ -13,6 +13,8 @@ from uuid import UUID
 
 import msgspec
 
+from msgspec import UNSET, UnsetType
+
 from protocol.wire_types import Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
 
 Stream = Literal["stdout", "stderr", "pty"]
@@ -136,6 +138,10 @@ class ProcessStartParams(WireStruct, frozen=True):
     closed_after_exit_ms: Millis | None = None
     on_disconnect: Literal["keep", "terminate"] | None = None
     """None is `keep`."""
+    mode: Literal["direct", "prepared"] | None = None
+    """None is `direct`; `prepared`: the caller has applied its own policy and sandbox already."""
+    host: str | None = None
+    requirements: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.argv:
@@ -170,6 +176,7 @@ class ProcessReadParams(WireStruct, frozen=True):
     after_seq: U64OrDefault = 0
     max_bytes: U64OrDefault | None = None
     wait_ms: U64OrDefault = 0
+    session_id: str | None = None
 
     def __post_init__(self) -> None:
         default_null(self, "after_seq", 0)
@@ -202,10 +209,14 @@ class ProcessWriteParams(WireStruct, frozen=True):
     process_id: str
     chunk: bytes
     write_id: str | None = None
+    offset: U64OrDefault | None = None
+    """Bytes of input accepted before this chunk; what was accepted already is cut off."""
+    session_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.write_id == "":
             raise ValueError("writeId must not be empty")
+        check_u64("offset", self.offset)
 
 
 class ProcessWriteResult(WireStruct, frozen=True):
@@ -213,6 +224,8 @@ class ProcessWriteResult(WireStruct, frozen=True):
 
     status: WriteStatus
     accepted: bool = False
+    accepted_bytes: int | UnsetType = UNSET
+    """All input of this process that was ever accepted."""
 
     def __post_init__(self) -> None:
         if self.accepted != (self.status == "accepted"):
@@ -227,6 +240,7 @@ class ProcessSignalParams(WireStruct, frozen=True):
 
     process_id: str
     signal: str
+    session_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.signal not in _SIGNALS:
@@ -240,10 +254,15 @@ class ProcessSignalParams(WireStruct, frozen=True):
         return _SIGNALS[self.signal]
 
 
-class ProcessTerminateParams(WireStruct, frozen=True):
-    """Ends the process and all its attributed descendants."""
+class ProcessTerminateParams(WireStruct):
+    """Ends the process and all its attributed descendants: at once, or `graceful`ly, with `timeout_ms` (None:
+    5000) between SIGTERM and SIGKILL.
+    """
 
     process_id: str
+    mode: Literal["force", "graceful"] | None = None
+    timeout_ms: Millis | None = None
+    session_id: str | None = None
 
 
 class ProcessTerminateResult(WireStruct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from protocol.environment import EnvironmentInfo
-from protocol.wire_types import WireStruct
+from protocol.wire_types import MessageBytes, Millis, WireStruct
 
 PROTOCOL_VERSION = "exec-server.v0"
 
@@ -20,6 +20,10 @@ class InitializeParams(WireStruct, frozen=True):
 
     client_name: str
     resume_session_id: str | UnsetType | None = UNSET
+    session_ttl_ms: Millis | None = None
+    """How long this session lives without a connection; at most what the server allows. None: as the server has it."""
+    max_message_bytes: MessageBytes | None = None
+    """The longest message that the client takes; None: 64 MiB."""
 
 
 class ServerInfo(WireStruct, frozen=True):

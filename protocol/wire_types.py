@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 U64_MAX = 2**64 - 1
+MIN_MESSAGE_BYTES = 256 * 1024
+"""The least that a client must be able to take: one chunk of output, in base64, with room to spare."""
+MAX_MILLIS = 10 * 365 * 86_400_000
+"""Ten years: the longest time that a client may ask for, in milliseconds."""
 
 if TYPE_CHECKING:
     # A member that is always a number for its reader, although absent and null are allowed on the wire: see
@@ -14,12 +18,14 @@ if TYPE_CHECKING:
     U64 = int
     U64OrDefault = int
     Millis = int
+    MessageBytes = int
     WindowSide = int
 else:
     # msgspec takes no bound above 2^63-1, so that of U64 is checked by `check_u64`.
     U64 = Annotated[int, msgspec.Meta(ge=0)]
     U64OrDefault = U64 | None
-    Millis = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    Millis = Annotated[int, msgspec.Meta(ge=0, le=MAX_MILLIS)]
+    MessageBytes = Annotated[int, msgspec.Meta(ge=MIN_MESSAGE_BYTES, le=2**63 - 1)]
     WindowSide = Annotated[int, msgspec.Meta(ge=1, le=65535)] | None
 
 

@@ -1,0 +1,186 @@
+"""What is known of one process: its numbered output, its exit, and the answers that follow from them; pure."""
+
+from __future__ import annotations
+
+import signal
+
+from actors.waits import Waiter
+from protocol.head_tail import Excerpt, HeadTail
+from protocol.output_log import OutputLog
+from protocol.process import (
+    ExitReason,
+    OutputChunk,
+    ProcessClosed,
+    ProcessExited,
+    ProcessGap,
+    ProcessOutput,
+    ProcessReadParams,
+    ProcessReadResult,
+    ProcessSnapshotResult,
+    ProcessWaitResult,
+    Stream,
+    StreamBytes,
+)
+
+SNAPSHOT_TAIL = 65536
+"""At least so many of the last bytes of each stream are kept for a snapshot."""
+
+
+class ProcessRecord:
+    """Numbers what happens to a process, in one sequence without a hole, and keeps a bounded amount of it.
+
+    Grows only by `output`, `exited` and `closed`, in that order: no output after `closed`, one exit.
+    """
+
+    __slots__ = ("_excerpts", "_log", "_process_id", "_retain_head", "closed_event", "exit")
+
+    def __init__(self, process_id: str, retained_output: int, retain_head: int) -> None:
+        self._process_id = process_id
+        self._log = OutputLog(retained_output)
+        self._retain_head = retain_head
+        self._excerpts: dict[Stream, HeadTail] = {}
+        self.exit: ProcessExited | None = None
+        self.closed_event: ProcessClosed | None = None
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def output(self, stream: Stream, data: bytes) -> ProcessOutput:
+        """The child printed; the event that tells of it."""
+        if self._retain_head:
+            excerpt = self._excerpts.get(stream)
+            if excerpt is None:
+                excerpt = self._excerpts[stream] = HeadTail(self._retain_head, SNAPSHOT_TAIL)
+            excerpt.append(data)
+        return ProcessOutput.of(self._process_id, self._log.append(stream, data))
+
+    def exited(self, code: int, signum: int | None, reason: ExitReason | None) -> ProcessExited:
+        """The child ended; `reason` None where it did so of its own accord or of a stranger's signal."""
+        self.exit = ProcessExited(
+            process_id=self._process_id,
+            seq=self._log.take_seq(),
+            exit_code=code,
+            signal=None if signum is None else signal_name(signum),
+            reason=reason or ("exited" if signum is None else "signaled"),
+        )
+        return self.exit
+
+    def closed(self) -> ProcessClosed:
+        """The child has ended and nobody can print any more."""
+        self.closed_event = ProcessClosed(process_id=self._process_id, seq=self._log.take_seq())
+        return self.closed_event
+
+    # -- what a client is told ------------------------------------------------------------------------------------
+
+    def read(self, params: ProcessReadParams) -> ProcessReadResult:
+        """What there is now (wire-spec 5.3)."""
+        chunks, next_seq = self._log.read(params.after_seq, params.max_bytes)
+        exit = self.exit
+        return ProcessReadResult(
+            chunks=chunks,
+            next_seq=next_seq,
+            exited=exit is not None,
+            exit_code=None if exit is None else exit.exit_code,
+            closed=self.closed_event is not None,
+            signal=None if exit is None else exit.signal,
+            reason=None if exit is None else exit.reason,
+            first_retained_seq=self._log.first_retained_seq,
+            first_retained_offset=self._log.first_retained_offset,
+            evicted_bytes=self._log.evicted_bytes,
+        )
+
+    def news(self, params: ProcessReadParams, seed: bool) -> ProcessReadResult | None:
+        """The answer to a read that may wait, or None where there is nothing new for it.
+
+        Closed, or an exit that was not told yet, is news; for a client of the seed every exit is (wire-spec 10).
+        """
+        if self._log.next_seq - 1 > params.after_seq:
+            result = self.read(params)
+            if result.chunks or self.exit is not None:
+                return result
+        if self.closed_event is not None or (seed and self.exit is not None):
+            return self.read(params)
+        return None
+
+    def wait(self) -> ProcessWaitResult:
+        """How the process stands."""
+        exit = self.exit
+        return ProcessWaitResult(
+            exited=exit is not None,
+            exit_code=None if exit is None else exit.exit_code,
+            signal=None if exit is None else exit.signal,
+            reason=None if exit is None else exit.reason,
+            closed=self.closed_event is not None,
+        )
+
+    def answer(self, waiter: Waiter) -> ProcessReadResult | ProcessWaitResult | None:
+        """What a waiting request can be answered now, or None where it goes on waiting."""
+        if isinstance(waiter.params, ProcessReadParams):
+            return self.news(waiter.params, waiter.seed)
+        return None if self.exit is None else self.wait()
+
+    def answer_anyway(self, waiter: Waiter) -> ProcessReadResult | ProcessWaitResult:
+        """The answer to a waiting request whose time is over."""
+        return self.read(waiter.params) if isinstance(waiter.params, ProcessReadParams) else self.wait()
+
+    def snapshot(self) -> ProcessSnapshotResult:
+        """Head and tail of each stream, with the exact number of bytes between them that are gone."""
+        excerpts = {stream: kept.excerpt() for stream, kept in self._excerpts.items()}
+        nothing = Excerpt(b"", 0, 0)
+        stdout, stderr, terminal = (excerpts.get(stream, nothing) for stream in ("stdout", "stderr", "pty"))
+        exit = self.exit
+        return ProcessSnapshotResult(
+            stdout=stdout.data,
+            stderr=stderr.data,
+            terminal=terminal.data,
+            truncated=bool(stdout.dropped_bytes or stderr.dropped_bytes or terminal.dropped_bytes),
+            head_bytes=StreamBytes(stdout.head_bytes, stderr.head_bytes, terminal.head_bytes),
+            dropped_bytes=StreamBytes(stdout.dropped_bytes, stderr.dropped_bytes, terminal.dropped_bytes),
+            running=exit is None,
+            exit_code=None if exit is None else exit.exit_code,
+            signal=None if exit is None else exit.signal,
+        )
+
+    # -- what an observer is told -------------------------------------------------------------------------------
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event will get."""
+        return self._log.next_seq
+
+    def replay(self, after_seq: int) -> list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed]:
+        """All that happened after `after_seq`, with its own numbers; a gap stands for what is gone."""
+        chunks, _ = self._log.read(after_seq, None)
+        events: list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed] = []
+        gap = self._gap_before(after_seq, chunks)
+        if gap is not None:
+            events.append(gap)
+        events += [ProcessOutput.of(self._process_id, chunk) for chunk in chunks]
+        events += [each for each in (self.exit, self.closed_event) if each is not None and each.seq > after_seq]
+        events.sort(key=_position)
+        return events
+
+    def _gap_before(self, after_seq: int, chunks: list[OutputChunk]) -> ProcessGap | None:
+        """What was evicted after `after_seq`; its bytes are known exactly only for a reader from the start."""
+        first = self._log.first_retained_seq
+        first = self._log.next_seq if first is None else first
+        events = [each.seq for each in (self.exit, self.closed_event) if each is not None]
+        last = first - 1
+        while last in events:
+            last -= 1
+        if not self._log.evicted_bytes or last <= after_seq:
+            return None
+        return ProcessGap(
+            process_id=self._process_id, from_seq=after_seq + 1, to_seq=last, bytes=self._log.evicted_bytes
+        )
+
+
+def _position(event: ProcessGap | ProcessOutput | ProcessExited | ProcessClosed) -> int:
+    return event.from_seq if isinstance(event, ProcessGap) else event.seq
+
+
+def signal_name(signum: int) -> str:
+    """`SIGKILL`; `SIGRTMIN+1` for a signal that has no name of its own."""
+    try:
+        return signal.Signals(signum).name
+    except ValueError:
+        return f"SIGRTMIN+{signum - signal.SIGRTMIN}"
