@@ -1,0 +1,163 @@
+"""The server program as a subprocess, and what /proc tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.client import PATIENCE_S, Client, StdioLink
+
+ROOT = Path(__file__).parent.parent
+LINE_LIMIT = 256 << 20
+
+
+class Facts:
+    """What /proc tells of one process; all of it changes at any time."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def descriptors(self) -> dict[int, str]:
+        """Open descriptors and what they are."""
+        found = {}
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                found[int(name)] = os.readlink(f"/proc/{self.pid}/fd/{name}")
+        return found
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def rss(self) -> int:
+        """Resident bytes."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def children(self) -> list[int]:
+        """Kernel children, zombies included."""
+        pids = []
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            pids += map(int, Path(f"/proc/{self.pid}/task/{task}/children").read_text().split())
+        return pids
+
+    def zombies(self) -> list[int]:
+        return [pid for pid in self.children() if state_of(pid) == "Z"]
+
+
+class Program(Facts):
+    """A server program that runs: see `program` and `stdio_program`."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], url: str = "") -> None:
+        super().__init__(popen.pid)
+        self.popen = popen
+        self.url = url
+
+    def wait(self) -> int:
+        """The exit status, once it has ended."""
+        return self.popen.wait(PATIENCE_S)
+
+    def stop(self, signum: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; the exit status."""
+        self.popen.send_signal(signum)
+        return self.wait()
+
+
+def command(*flags: str) -> list[str]:
+    return [sys.executable, "-m", "exec_server", *flags]
+
+
+@contextlib.contextmanager
+def launched(argv: Sequence[str], **popen: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A subprocess that does not outlive the block, whatever happens."""
+    with subprocess.Popen(argv, cwd=ROOT, **popen) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@contextlib.contextmanager
+def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[Program]:
+    """A server on a free loopback port. At the end it must leave at SIGTERM with status 0, unless it has ended.
+
+    `prefix` is put before the command: `sh -c 'ulimit -n 64; exec "$@"' sh`.
+    """
+    argv = [*prefix, *command("--listen", "ws://127.0.0.1:0", *flags)]
+    with launched(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **popen) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        assert url.startswith("ws://127.0.0.1:"), f"the first line on stdout is {url!r}"
+        yield Program(process, url)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+
+
+@contextlib.asynccontextmanager
+async def stdio_program(*flags: str, **popen: Any) -> AsyncIterator[tuple[Client, Program]]:
+    """A server on stdio with a client on the other ends of its pipes."""
+    loop = asyncio.get_running_loop()
+    with launched(command(*flags), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **popen) as process:
+        reader = asyncio.StreamReader(limit=LINE_LIMIT)
+        source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        sink, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop=loop), process.stdin
+        )
+        client = Client(StdioLink(reader, asyncio.StreamWriter(sink, protocol, None, loop)))
+        try:
+            yield client, Program(process)
+        finally:
+            await client.close()
+            source.close()
+
+
+def state_of(pid: int) -> str | None:
+    """The state letter of proc(5), None where there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return stat.rpartition(")")[2].split()[0]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    return state_of(pid) not in (None, "Z", "X")
+
+
+def running(marker: str) -> list[int]:
+    """Processes with `marker` as one of their arguments; tests mark theirs with `sleep NUMBER`."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            argv = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if marker.encode() in argv and alive(int(name)):
+            found.append(int(name))
+    return found
+
+
+_serial = iter(range(1_000_000))
+
+
+def marker() -> str:
+    """A number of seconds that no other test sleeps."""
+    return f"{100_000 + os.getpid() % 100_000}.{next(_serial):06}"
+
+
+async def eventually(holds: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> None:
+    """Wait for a fact about another process, which tells nobody when it changes."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        await asyncio.sleep(0.005)
