@@ -34,6 +34,7 @@ _CONTINUATION, _BINARY = 0x0, 0x2
 _CONTROL, _PONG = 0x8, 0xA
 _CONTROL_LIMIT = 125
 _SLICE = 1024 * 1024
+_VIEW_ABOVE = 4096  # bytes from which a view is cheaper than a copy
 
 _SHORT = {first: [bytes((first, length)) for length in range(126)] for first in (0x00, 0x01, 0x80, 0x81)}
 _pack_16 = Struct("!BBH").pack
@@ -127,7 +128,8 @@ class FrameReader:
                 and self._body is None
                 and length <= self._limit
             ):
-                payload = apply_mask(data[start:end], data[start - 4 : start])
+                masked = data[start:end] if length < _VIEW_ABOVE else memoryview(data)[start:end]
+                payload = apply_mask(masked, data[start - 4 : start])
                 if first == 0x81 and not is_utf8(payload):
                     self.failure = _NOT_UTF8
                     return appended

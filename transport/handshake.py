@@ -55,9 +55,9 @@ _body_headers = re.compile(
 )
 
 
-def head_end(data: bytes | bytearray) -> int:
-    """The offset behind the blank line that ends the head, or -1."""
-    found = _head_end.search(data)
+def head_end(data: bytes | bytearray, start: int = 0) -> int:
+    """The offset behind the blank line that ends the head, or -1. Before `start` it was searched already."""
+    found = _head_end.search(data, max(0, start - 3))
     return -1 if found is None else found.end()
 
 

@@ -22,6 +22,8 @@ _ACCEPTS_A_TURN = 64
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _websocket_url = re.compile(r"ws://(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
 
+OnLost = Callable[[WebSocketTransport], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -82,11 +84,13 @@ def _is_loopback(packed: bytes) -> bool:
 class Listener:
     """A listening socket. Accepts until `close`; connections that were accepted live on."""
 
-    def __init__(self, sock: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, sock: socket.socket, make_protocol: Callable[[OnLost], WebSocketTransport]) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
         self._make_protocol = make_protocol
         self._adopting: set[asyncio.Task[None]] = set()
+        self._living: set[WebSocketTransport] = set()
+        self._all_ended = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         host, port = sock.getsockname()[:2]
         self.port: int = port
@@ -103,6 +107,21 @@ class Listener:
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
+    async def wait_closed(self, seconds: float) -> None:
+        """Wait until every accepted connection has ended and its last bytes are flushed; cut those that are
+        left after `seconds`. Call `close` first."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._adopting or self._living:
+                    self._all_ended.clear()
+                    await self._all_ended.wait()
+        except TimeoutError:
+            for task in self._adopting:
+                task.cancel()
+            for connection in list(self._living):
+                connection.abort("server is shutting down")
+            await asyncio.sleep(0)  # so that the loop closes the sockets
+
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_A_TURN):
             try:
@@ -115,27 +134,36 @@ class Listener:
                     _log.info("%s: accept failed: %s", self.url, error)
                     continue
                 # The connection stays in the backlog, so the socket stays readable: look away for a while.
-                _log.warning(
-                    "%s: cannot accept: %s; trying again in %s s", self.url, error, ACCEPT_RETRY_SECONDS
-                )
+                _log.warning("%s: cannot accept: %s; trying again in %s s", self.url, error, ACCEPT_RETRY_SECONDS)
                 self._loop.remove_reader(self._socket.fileno())
                 self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
                 return
             connection.setblocking(False)
             task = self._loop.create_task(self._adopt(connection))
             self._adopting.add(task)
-            task.add_done_callback(self._adopting.discard)
+            task.add_done_callback(self._adopted)
 
     def _accept_again(self) -> None:
         self._retry = None
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     async def _adopt(self, connection: socket.socket) -> None:
+        protocol = self._make_protocol(self._lost)
+        self._living.add(protocol)
         try:
-            await self._loop.connect_accepted_socket(self._make_protocol, connection)
+            await self._loop.connect_accepted_socket(lambda: protocol, connection)
         except OSError as error:
+            self._living.discard(protocol)
             connection.close()
             _log.warning("%s: cannot serve a connection: %s", self.url, error)
+
+    def _adopted(self, task: asyncio.Task[None]) -> None:
+        self._adopting.discard(task)
+        self._all_ended.set()
+
+    def _lost(self, connection: WebSocketTransport) -> None:
+        self._living.discard(connection)
+        self._all_ended.set()
 
 
 def open_listening_socket(host: str, port: int) -> socket.socket:
@@ -171,13 +199,14 @@ def serve_websocket(
     Raises OSError if the address cannot be had. The other parameters are those of `WebSocketTransport`.
     """
 
-    def make_protocol() -> WebSocketTransport:
+    def make_protocol(on_lost: OnLost) -> WebSocketTransport:
         return WebSocketTransport(
             on_connection,
             authorize=authorize,
             subprotocols=subprotocols,
             ping_interval=ping_interval,
             defer=defer,
+            on_lost=on_lost,
         )
 
     return Listener(open_listening_socket(url.host, url.port), make_protocol)

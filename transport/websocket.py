@@ -83,9 +83,11 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         ping_interval: float = 10.0,
         max_message: int = MAX_MESSAGE,
         defer: Defer | None = None,
+        on_lost: Callable[[WebSocketTransport], None] | None = None,
     ) -> None:
         super().__init__("exec-server websocket", asyncio.get_running_loop(), defer)
         self._on_open = on_open
+        self._on_lost = on_lost
         self._authorize = authorize
         self._ping_interval = ping_interval
         self._state = _State.HANDSHAKE
@@ -154,6 +156,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._cancel_timers()
         self._drop_output()
         self._emit_closed(f"connection lost: {exc}" if exc is not None else "connection lost")
+        if self._on_lost is not None:
+            self._on_lost(self)
 
     def pause_writing(self) -> None:
         """Nothing to do: who sends looks at `buffered()`."""
@@ -216,7 +220,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._update_reading()
 
     def abort(self, reason: str) -> None:
-        if self._state in (_State.OPEN, _State.CLOSING, _State.HANDSHAKE):
+        if self._state is not _State.GONE:
             self._state = _State.GONE
             self._cancel_timers()
             self._drop_output()
@@ -228,7 +232,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
     def _receive_head(self, data: bytes) -> None:
         head = self._head
         head += data
-        end = handshake.head_end(head)
+        end = handshake.head_end(head, len(head) - len(data))
         if end < 0:
             if not handshake.may_be_http(head):
                 self._answer(handshake.NOT_HTTP)
@@ -374,7 +378,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
                 self._out_bytes += len(buffer)
         if self._out and not self._flush_due:
             self._flush_due = True
-            self._defer(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _send_ping(self) -> None:
         self._library.send_ping(b"")
