@@ -8,7 +8,7 @@ server's size.
 
 What the child gets: its own session and process group (setsid), every signal at its default action, an empty
 signal mask, the working directory asked for, and the descriptors 0, 1 and 2 only. Resource limits, umask and
-niceness are the server's. (The disposition of signals 32 and 33 is glibc's own and cannot be set.)
+niceness are the server's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from typing import Final
 _SETSIGDEF: Final = 0x04
 _SETSIGMASK: Final = 0x08
 _SETSID: Final = 0x80
+_SIGSET: Final = 8
+"""Bytes of a signal set that the kernel knows: one bit for each of 64 signals."""
 _OPAQUE: Final = 1024
 """Bytes for one of libc's opaque structures; the largest is glibc's attributes with 336."""
 
@@ -162,7 +164,8 @@ def _make_attributes() -> ctypes.Array[ctypes.c_char]:
     _check(_libc.posix_spawnattr_setflags(attributes, c_short(_SETSIGDEF | _SETSIGMASK | _SETSID)))
     _libc.sigemptyset(signals)
     _check(_libc.posix_spawnattr_setsigmask(attributes, signals))
-    _libc.sigfillset(signals)
+    # By hand: sigfillset leaves out 32 and 33, libc's own, which posix_spawn then ignores in the child instead.
+    signals[:_SIGSET] = b"\xff" * _SIGSET
     _check(_libc.posix_spawnattr_setsigdefault(attributes, signals))
     return attributes
 
