@@ -6,6 +6,7 @@ import msgspec
 
 from protocol.errors import ExecServerError, UnknownProcess
 from protocol.process import (
+    ProcessCloseStdinParams,
     ProcessSignalParams,
     ProcessTerminateParams,
     ProcessTerminateResult,
@@ -18,7 +19,7 @@ from protocol.wire_types import Empty
 def unknown_process_answer(params: msgspec.Struct, process_id: str) -> msgspec.Struct | ExecServerError:
     """What a request about a process that is not there is answered with (wire-spec 5.3 to 5.6)."""
     match params:
-        case ProcessWriteParams():
+        case ProcessWriteParams() | ProcessCloseStdinParams():
             return ProcessWriteResult(status="unknownProcess")
         case ProcessSignalParams():
             return Empty()

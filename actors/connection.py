@@ -6,6 +6,7 @@ takes its ProcessActors with it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
@@ -17,25 +18,79 @@ from actors.guarded import GuardedActor, log
 from actors.messages import (
     Address,
     Answer,
+    Attach,
+    AttachFailed,
     BridgeAttached,
     BridgeDetached,
     Call,
+    Detach,
     EndWaits,
     Failure,
     Forget,
     Forgotten,
     HoldOutput,
+    Observe,
     OpenSession,
     OutputReleased,
     ProcessEnded,
+    ProcessExits,
     ProcessLost,
+    ProcessRuns,
+    ReadObserved,
     ReleaseOutput,
+    Replay,
     StartFailed,
     StartProcess,
 )
 from protocol.environment import EnvironmentStatus
-from protocol.errors import ExecServerError, InternalError, MethodNotFound, ProcessExists
-from protocol.process import ProcessStartParams
+from protocol.errors import (
+    ExecServerError,
+    InternalError,
+    InvalidRequest,
+    MethodNotFound,
+    ProcessExists,
+    UnknownProcess,
+)
+from protocol.paths import cwd_path, path_uri
+from protocol.process import (
+    ProcessAttachParams,
+    ProcessDetachParams,
+    ProcessEntry,
+    ProcessListParams,
+    ProcessListResult,
+    ProcessReadParams,
+    ProcessSnapshotParams,
+    ProcessStartParams,
+    ProcessWaitParams,
+)
+from protocol.wire_types import NoParams
+
+
+@dataclass(slots=True)
+class Process:
+    """What the books say of one process."""
+
+    actor: Address
+    params: ProcessStartParams
+    pid: int | None = None
+    started_at_ms: int = 0
+    running: bool = True
+    exit_code: int | None = None
+    signal: str | None = None
+
+    def entry(self) -> ProcessEntry:
+        """The process as process/list shows it."""
+        return ProcessEntry(
+            process_id=self.params.process_id,
+            argv=self.params.argv,
+            cwd=path_uri(cwd_path(self.params.cwd)),
+            tty=self.params.tty,
+            pid=self.pid,
+            started_at_ms=self.started_at_ms,
+            running=self.running,
+            exit_code=self.exit_code,
+            signal=self.signal,
+        )
 
 
 class ConnectionActor(GuardedActor):
@@ -46,7 +101,8 @@ class ConnectionActor(GuardedActor):
         self._open: OpenSession | None = None
         self._router: Address = None
         self._bridge: Address = None
-        self._processes: dict[str, Address] = {}
+        self._processes: dict[str, Process] = {}
+        self._attachments: set[str] = set()
         self._flow = OutputFlow()
         self._deadlines = Deadlines(self.wakeupAfter)
 
@@ -57,27 +113,41 @@ class ConnectionActor(GuardedActor):
     # -- the client's requests ----------------------------------------------------------------------------------
 
     def receiveMsg_Call(self, message: Call, bridge: Address) -> None:
-        params = message.params
-        if isinstance(params, ProcessStartParams):
-            self._start(message, params)
-            return
-        process_id = getattr(params, "process_id", None)
-        if process_id is not None:
-            process = self._processes.get(process_id)
-            if process is not None:
-                self.send(process, message)
-            else:
-                self._answer_unknown(message, process_id)
+        match message.params:
+            case ProcessStartParams():
+                self._start(message, message.params)
+            case ProcessListParams():
+                entries = [process.entry() for process in self._processes.values()]
+                self.send(message.bridge, Answer(message.token, ProcessListResult(entries)))
+            case ProcessAttachParams():
+                self._attach(message, message.params)
+            case ProcessDetachParams():
+                self._detach(message, message.params)
+            case NoParams():
+                self._answer_environment(message)
+            case params:
+                self._pass_on(message, params.process_id)  # type: ignore[attr-defined]
+
+    def _pass_on(self, message: Call, process_id: str) -> None:
+        process = self._processes.get(process_id)
+        if process is not None:
+            self.send(process.actor, message)
+        elif process_id not in self._attachments:
+            self._answer_unknown(message, process_id)
+        elif isinstance(message.params, (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams)):
+            assert self._open is not None
+            self.send(self._router, ReadObserved(self._open.session_id, process_id, message))
         else:
-            self._answer_environment(message)
+            error = InvalidRequest(f"process {process_id} is only watched here, not owned", {"kind": "notOwner"})
+            self.send(message.bridge, Failure(message.token, error))
 
     def _start(self, message: Call, params: ProcessStartParams) -> None:
         assert self._open is not None
-        if params.process_id in self._processes:
+        if params.process_id in self._processes or params.process_id in self._attachments:
             self.send(message.bridge, Failure(message.token, ProcessExists(params.process_id)))
             return
         process = self.createActor(self._open.process_class)
-        self._processes[params.process_id] = process
+        self._processes[params.process_id] = Process(process, params)
         self._flow.add(params.process_id)
         start = StartProcess(
             session_id=self._open.session_id,
@@ -89,6 +159,35 @@ class ConnectionActor(GuardedActor):
             held=self._flow.held,
         )
         self.send(process, start)
+
+    def _attach(self, message: Call, params: ProcessAttachParams) -> None:
+        assert self._open is not None
+        alias = params.process_id if params.as_ is None else params.as_
+        if alias in self._processes or alias in self._attachments:
+            error = InvalidRequest(f"process id {alias} is already in use here", {"kind": "processExists"})
+            self.send(message.bridge, Failure(message.token, error))
+            return
+        self._attachments.add(alias)
+        self.send(self._router, Attach(self._open.session_id, message, alias))
+
+    def receiveMsg_AttachFailed(self, message: AttachFailed, router: Address) -> None:
+        self._attachments.discard(message.alias)
+
+    def _detach(self, message: Call, params: ProcessDetachParams) -> None:
+        assert self._open is not None
+        if params.process_id not in self._attachments:
+            self.send(message.bridge, Failure(message.token, UnknownProcess(params.process_id)))
+            return
+        self._attachments.discard(params.process_id)
+        self.send(self._router, Detach(self._open.session_id, message, params.process_id))
+
+    def receiveMsg_Observe(self, message: Observe, router: Address) -> None:
+        assert self._open is not None
+        process = self._processes.get(message.process_id)
+        if process is not None:
+            self.send(process.actor, message)
+        else:
+            self.send(router, Replay(self._open.session_id, message.process_id, message, None, 0))
 
     def _answer_unknown(self, message: Call, process_id: str) -> None:
         answer = unknown_process_answer(message.params, process_id)
@@ -106,6 +205,18 @@ class ConnectionActor(GuardedActor):
                 self.send(message.bridge, Answer(message.token, EnvironmentStatus()))
             case method:
                 self.send(message.bridge, Failure(message.token, MethodNotFound(method)))
+
+    # -- what processes tell ------------------------------------------------------------------------------------
+
+    def receiveMsg_ProcessRuns(self, message: ProcessRuns, sender: Address) -> None:
+        process = self._processes.get(message.process_id)
+        if process is not None:
+            process.pid, process.started_at_ms, process.running = message.pid, message.started_at_ms, True
+
+    def receiveMsg_ProcessExits(self, message: ProcessExits, sender: Address) -> None:
+        process = self._processes.get(message.process_id)
+        if process is not None:
+            process.running, process.exit_code, process.signal = False, message.exit_code, message.signal
 
     # -- processes that end -------------------------------------------------------------------------------------
 
@@ -126,13 +237,13 @@ class ConnectionActor(GuardedActor):
         for process_id in self._deadlines.due(message.payload):
             process = self._processes.pop(str(process_id), None)
             if process is not None:
-                self.send(process, Forget())
+                self.send(process.actor, Forget())
 
     def receiveMsg_Forgotten(self, message: Forgotten, process: Address) -> None:
         self.send(process, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
-        lost = [each for each, process in self._processes.items() if process == message.childAddress]
+        lost = [each for each, process in self._processes.items() if process.actor == message.childAddress]
         if not lost:
             return  # one of those that were told to end
         process_id = lost[0]
@@ -149,18 +260,20 @@ class ConnectionActor(GuardedActor):
         self._bridge = message.bridge
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, router: Address) -> None:
-        self._bridge = None
         for process in self._processes.values():
-            self.send(process, message)
-        self._release()
+            self.send(process.actor, message)
+        if message.of_owner:
+            self._bridge = None
+            self._attachments.clear()
+            self._release()
 
     def receiveMsg_EndWaits(self, message: EndWaits, bridge: Address) -> None:
         for process in self._processes.values():
-            self.send(process, message)
+            self.send(process.actor, message)
 
     def receiveMsg_HoldOutput(self, message: HoldOutput, router: Address) -> None:
         for process_id in self._flow.hold():
-            self.send(self._processes[process_id], message)
+            self.send(self._processes[process_id].actor, message)
 
     def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, router: Address) -> None:
         self._release()
@@ -175,7 +288,7 @@ class ConnectionActor(GuardedActor):
 
     def _go_on_releasing(self) -> None:
         for process_id in self._flow.next_batch():
-            self.send(self._processes[process_id], ReleaseOutput())
+            self.send(self._processes[process_id].actor, ReleaseOutput())
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, router: Address) -> None:
         self._processes.clear()

@@ -26,10 +26,11 @@ Address = Any
 
 
 class Configure(msgspec.Struct, frozen=True, gc=False):
-    """To a new RouterActor, first of all: what holds for the whole server, and the class of its sessions by name."""
+    """To a new RouterActor, first of all: what holds for the whole server, and the classes of its actors by name."""
 
     settings: Settings
     connection_class: str = "actors.connection.ConnectionActor"
+    process_class: str = "actors.process.ProcessActor"
 
 
 class Configured(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +108,7 @@ class Relieved(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenSession(msgspec.Struct, frozen=True, gc=False):
-    """Router to a new ConnectionActor, first of all."""
+    """Router to a new ConnectionActor, first of all. Its settings are those of this session."""
 
     session_id: str
     settings: Settings
@@ -121,9 +122,13 @@ class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
 
 
 class BridgeDetached(msgspec.Struct, frozen=True, gc=False):
-    """Router to ConnectionActor: the bridge is gone; its waits and unanswered writes are void."""
+    """Router to ConnectionActor, and on: the bridge is gone; its waits and unanswered writes are void.
+
+    `of_owner` is false for the bridge of another session that had asked something of this one.
+    """
 
     bridge: Address
+    of_owner: bool = True
 
 
 class HoldOutput(msgspec.Struct, frozen=True, gc=False):
@@ -153,6 +158,68 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     seed: bool = False
 
 
+class CallElsewhere(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router: a request about the session that it names, not the bridge's own."""
+
+    session_id: str
+    target_id: str
+    call: Call
+
+
+class Attach(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: its client wants to watch a process of another session, under a free id."""
+
+    observer_id: str
+    call: Call
+    alias: str
+
+
+class AttachFailed(msgspec.Struct, frozen=True, gc=False):
+    """Router to the observer's ConnectionActor: the id is free again."""
+
+    alias: str
+
+
+class Detach(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: its client watches this process no longer; answer the call."""
+
+    observer_id: str
+    call: Call
+    alias: str
+
+
+class Observe(msgspec.Struct, frozen=True, gc=False):
+    """Router to the observed session's ConnectionActor, and on to the ProcessActor: what happened so far?
+
+    Answered to the router with a Replay, in the order of the process's events.
+    """
+
+    observer_id: str
+    bridge: Address
+    token: int
+    process_id: str
+    alias: str
+    after_seq: int
+
+
+class Replay(msgspec.Struct, frozen=True, gc=False):
+    """To the router: what an observer missed; `events` None where there is no such process. Live events follow."""
+
+    session_id: str
+    process_id: str
+    observe: Observe
+    events: list[Any] | None
+    next_seq: int
+
+
+class ReadObserved(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: a request about a process that its client watches, under that process's own id."""
+
+    observer_id: str
+    alias: str
+    call: Call
+
+
 class EndWaits(msgspec.Struct, frozen=True, gc=False):
     """The bridge will hear no more input: answer what waits for it, with what there is."""
 
@@ -178,6 +245,22 @@ class ProcessStarted(msgspec.Struct, frozen=True, gc=False):
     bridge: Address
     token: int
     result: ProcessStartResult
+
+
+class ProcessRuns(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor, for the list: the child's pid, and when it started (ms since 1970)."""
+
+    process_id: str
+    pid: int
+    started_at_ms: int
+
+
+class ProcessExits(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to ConnectionActor, for the list: how the child ended."""
+
+    process_id: str
+    exit_code: int
+    signal: str | None
 
 
 class ProcessEvent(msgspec.Struct, frozen=True, gc=False):

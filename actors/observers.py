@@ -74,7 +74,12 @@ class Observers:
     def by(self, observer_id: str) -> list[Observer]:
         """All attachments of one observer."""
         keys = set(self._by_observer.get(observer_id, {}).values())
-        return [each for key in keys for each in self._by_process[key] if each.observer_id == observer_id]
+        listening = [each for key in keys for each in self._by_process.get(key, ())]
+        return [each for each in listening if each.observer_id == observer_id]
+
+    def target(self, observer_id: str, alias: str) -> tuple[str, str] | None:
+        """Session id and process id of what an observer watches, or watched until it closed, under an id of its own."""
+        return self._by_observer.get(observer_id, {}).get(alias)
 
     def remove(self, observer_id: str, alias: str) -> None:
         """An observer watches one process no longer; nothing happens if it did not."""
@@ -82,11 +87,12 @@ class Observers:
         key = aliases.pop(alias, None)
         if key is None:
             return
-        left = [each for each in self._by_process[key] if (each.observer_id, each.alias) != (observer_id, alias)]
+        listening = self._by_process.get(key, [])
+        left = [each for each in listening if (each.observer_id, each.alias) != (observer_id, alias)]
         if left:
             self._by_process[key] = left
         else:
-            del self._by_process[key]
+            self._by_process.pop(key, None)
         if not aliases:
             del self._by_observer[observer_id]
 
@@ -95,7 +101,7 @@ class Observers:
         for alias in list(self._by_observer.get(observer_id, ())):
             self.remove(observer_id, alias)
 
-    def forget_process(self, session_id: str, process_id: str) -> None:
-        """Nothing more will happen to a process."""
-        for observer in list(self.of(session_id, process_id)):
-            self.remove(observer.observer_id, observer.alias)
+    def close(self, session_id: str, process_id: str) -> None:
+        """Nothing more will happen to a process; its observers may still read it, until they detach."""
+        if self._by_process:
+            self._by_process.pop((session_id, process_id), None)

@@ -1,14 +1,17 @@
-"""ProcessActor: one child, its OutputLog, its stdin queue, its exit.
+"""ProcessActor: one child, its record, its stdin queue, its exit.
 
 What a client sees without asking leaves as one ordered stream to the router: the answer to start, then output, exited
-and closed in rising seq without a hole. Answers to other requests go straight to the bridge that asked.
+and closed in rising seq without a hole, and the replays of observers in between. Answers to other requests go straight
+to the bridge that asked.
 """
 
 from __future__ import annotations
 
 import enum
 import signal
-from typing import Any, cast
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar, cast
 
 import msgspec
 from thespian.actors import ActorExitRequest, ThespianWatch, WakeupMessage, WatchMessage
@@ -30,33 +33,43 @@ from actors.messages import (
     Forget,
     Forgotten,
     HoldOutput,
+    Observe,
     OutputReleased,
     ProcessEnded,
     ProcessEvent,
+    ProcessExits,
+    ProcessRuns,
     ProcessStarted,
     ReleaseOutput,
+    Replay,
     StartFailed,
     StartProcess,
 )
+from actors.record import ProcessRecord
 from actors.settings import MAX_WAIT_S, Settings
-from actors.stdin import StdinQueue, Write
+from actors.stdin import Settled, StdinQueue, Write
 from actors.streams import ChildStreams
+from actors.time_limits import IdleClock
+from actors.waits import Waiter, Waits
 from protocol.errors import ExecServerError, InternalError, InvalidParams, SpawnError
-from protocol.output_log import OutputLog
 from protocol.paths import cwd_path
 from protocol.process import (
     ExitReason,
     ManagedPermissions,
     ProcessClosed,
+    ProcessCloseStdinParams,
     ProcessExited,
+    ProcessFlowParams,
     ProcessOutput,
     ProcessReadParams,
-    ProcessReadResult,
+    ProcessResizeParams,
     ProcessSignalParams,
+    ProcessSnapshotParams,
     ProcessStartParams,
     ProcessStartResult,
     ProcessTerminateParams,
     ProcessTerminateResult,
+    ProcessWaitParams,
     ProcessWriteParams,
     ProcessWriteResult,
     Stream,
@@ -70,6 +83,10 @@ JOBS_CHECK_S = 30.0
 """How often a forgotten process looks whether its background jobs still run, in seconds."""
 TERMINAL_RETRY_S = 0.5
 """How often a terminal that nobody has open is looked at again while its child lives, in seconds."""
+GRACEFUL_S = 5.0
+"""Between SIGTERM and SIGKILL of a graceful terminate that says nothing else, in seconds."""
+TIME_LIMIT_GRACE_S = 2.0
+"""Between SIGTERM and SIGKILL when a time limit is reached, in seconds."""
 
 
 class State(enum.Enum):
@@ -84,22 +101,13 @@ class CloseSelector(msgspec.Struct, frozen=True, gc=False):
     """To oneself at `closed`: the watch is gone by now, so the selector's number may be reused."""
 
 
-class WaitingRead(msgspec.Struct, frozen=True, gc=False):
-    """A process/read that waits for something new."""
-
-    token: int
-    bridge: Address
-    params: ProcessReadParams
-    seed: bool
-
-
 class ProcessActor(GuardedActor):
     """One child process of a session."""
 
     _start: StartProcess
     _settings: Settings
     _streams: ChildStreams
-    _log: OutputLog
+    _record: ProcessRecord
     _stdin: StdinQueue
     _connection: Address
 
@@ -108,25 +116,27 @@ class ProcessActor(GuardedActor):
         self._state = State.STARTING
         self._watch: ThespianWatch | None = None
         self._child: Child | None = None
-        self._deferred: list[Call | EndWaits] = []
-        self._reads: list[WaitingRead] = []
+        self._deferred: list[Call | EndWaits | Observe] = []
         self._lull = Lull()
-        self._deadlines: Deadlines | None = None
+        self._deadlines = Deadlines(self.wakeupAfter)
+        self._waits = Waits(self._deadlines)
+        self._idle: IdleClock | None = None
         self._reason: ExitReason | None = None
-        self._kill_at_start = False
-        self._exit: ProcessExited | None = None
+        self._end_at_start: float | None = None
+        self._held_for_session = False
+        self._held_by: Address = None
 
     def watch(self) -> ThespianWatch | None:
         return None if self._lull.resting else self._watch
 
-    # -- start --------------------------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------------------------------------------
 
     def receiveMsg_StartProcess(self, message: StartProcess, connection: Address) -> None:
         self._connection = connection
         self._start = message
-        self._settings = message.settings
-        self._log = OutputLog(message.settings.retained_output)
-        self._stdin = StdinQueue(message.settings.stdin_queue)
+        settings = self._settings = message.settings
+        self._record = ProcessRecord(self._process_id, settings.retained_output, settings.retain_head)
+        self._stdin = StdinQueue(settings.stdin_queue)
         try:
             ticket = spawn_soon(spawn_request(message.params))
         except ExecServerError as error:
@@ -135,8 +145,12 @@ class ProcessActor(GuardedActor):
         self._streams = ChildStreams()
         self._streams.await_spawn(ticket)
         self._watch = ThespianWatch([self._streams.fileno()])
-        if message.held:
-            self._streams.hold()
+        self._held_for_session = message.held
+        self._apply_hold()
+
+    @property
+    def _process_id(self) -> str:
+        return self._start.params.process_id
 
     def _spawned(self) -> None:
         start = self._start
@@ -147,158 +161,162 @@ class ProcessActor(GuardedActor):
             self._fail_start(error)
             return
         self._state = State.RUNNING
-        result = ProcessStartResult(process_id=start.params.process_id)
+        result = ProcessStartResult(process_id=self._process_id)
         self.send(start.router, ProcessStarted(start.session_id, start.bridge, start.token, result))
-        if self._kill_at_start:
-            self._kill()
+        self.send(self._connection, ProcessRuns(self._process_id, self._child.pid, int(time.time() * 1000)))
+        self._set_time_limits()
+        if self._end_at_start is not None:
+            self._end(self._reason or "terminated", self._end_at_start)
         self._answer_deferred()
+
+    def _set_time_limits(self) -> None:
+        params = self._start.params
+        if params.timeout_ms is not None:
+            self._deadlines.set("timeout", params.timeout_ms / 1000)
+        if params.idle_timeout_ms is not None:
+            self._idle = IdleClock(params.idle_timeout_ms / 1000)
+            if self._streams.held:
+                self._idle.hold()
+            self._watch_idle()
 
     def _fail_start(self, error: ExecServerError) -> None:
         start = self._start
         self._state = State.FAILED
-        self.send(self._connection, StartFailed(start.params.process_id, start.token, start.bridge, error))
+        self.send(self._connection, StartFailed(self._process_id, start.token, start.bridge, error))
         self._answer_deferred()
 
     def _answer_deferred(self) -> None:
         deferred, self._deferred = self._deferred, []
         for message in deferred:
-            if isinstance(message, Call):
-                self._guarded_call(message)
-            else:
-                self._end_waits(message.bridge)
+            match message:
+                case Call():
+                    self.receiveMsg_Call(message, None)
+                case EndWaits():
+                    self._end_waits(message.bridge)
+                case Observe():
+                    self.receiveMsg_Observe(message, None)
 
-    # -- requests -----------------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------------
 
     def receiveMsg_Call(self, call: Call, sender: Address) -> None:
         if self._state is State.STARTING and not isinstance(call.params, ProcessTerminateParams):
             self._deferred.append(call)
-        else:
-            self._guarded_call(call)
-
-    def _guarded_call(self, call: Call) -> None:
+            return
         try:
-            self._call(call)
+            answer = self._answer(call)
         except ExecServerError as error:
             self.send(call.bridge, Failure(call.token, error))
+            return
+        if answer is not None:
+            self.send(call.bridge, Answer(call.token, answer))
 
-    def _call(self, call: Call) -> None:
+    def _answer(self, call: Call) -> msgspec.Struct | None:
+        """The answer, or None where it comes later. Raises ExecServerError."""
         if self._state is State.FAILED:
-            answer = unknown_process_answer(call.params, self._start.params.process_id)
+            answer = unknown_process_answer(call.params, self._process_id)
             if isinstance(answer, ExecServerError):
                 raise answer
-            self.send(call.bridge, Answer(call.token, answer))
-            return
-        match call.params:
-            case ProcessReadParams():
-                self._read(call, call.params)
-            case ProcessWriteParams():
-                self._write(call, call.params)
-            case ProcessSignalParams():
-                if self._state is State.RUNNING and self._child is not None:
-                    self._child.signal_group(call.params.number)
-                self.send(call.bridge, Answer(call.token, Empty()))
-            case ProcessTerminateParams():
-                self.send(call.bridge, Answer(call.token, ProcessTerminateResult(running=self._terminate())))
-            case _:
-                raise InternalError(f"a process cannot answer {type(call.params).__name__}")
+            return answer
+        method = self._requests.get(type(call.params))
+        if method is None:
+            raise InternalError(f"a process cannot answer {call.method}")
+        return method(self, call, call.params)
 
-    def _terminate(self) -> bool:
-        if self._state is State.STARTING:
-            self._kill_at_start = True
-            self._reason = "terminated"
-            return True
-        if self._state is State.RUNNING:
-            self._reason = "terminated"
-            self._kill()
-            return True
-        if self._state is State.EXITED:
-            self._kill()
-        return False
+    def _read(self, call: Call, params: ProcessReadParams) -> msgspec.Struct | None:
+        if not params.wait_ms:
+            return self._record.read(params)
+        answer = self._record.news(params, call.seed)
+        if answer is None:
+            self._waits.add(Waiter(call.token, call.bridge, params, call.seed), params.wait_ms / 1000)
+        return answer
 
-    def _kill(self) -> None:
-        """Kill the child or what it left behind."""
-        if self._child is not None:
-            self._child.kill_tree()
-
-    # -- reads --------------------------------------------------------------------------------------------------
-
-    def _read(self, call: Call, params: ProcessReadParams) -> None:
-        read = WaitingRead(call.token, call.bridge, params, call.seed)
-        result = self._read_now(read)
-        if result is None and params.wait_ms:
-            self._reads.append(read)
-            self._timers().set(("read", read.token), min(params.wait_ms / 1000, MAX_WAIT_S))
-        else:
-            self._answer_read(read, result)
-
-    def _read_now(self, read: WaitingRead) -> ProcessReadResult | None:
-        """The result, or None where a read with time left goes on waiting (wire-spec 5.3)."""
-        after = read.params.after_seq or 0
-        if self._log.next_seq - 1 > after:
-            result = self._read_result(read)
-            if result.chunks or self._state is not State.RUNNING:
-                return result
-        if self._state is State.CLOSED or (read.seed and self._state is State.EXITED):
-            return self._read_result(read)
+    def _wait(self, call: Call, params: ProcessWaitParams) -> msgspec.Struct | None:
+        if self._record.exit is not None or params.wait_ms == 0:
+            return self._record.wait()
+        seconds = MAX_WAIT_S if params.wait_ms is None else params.wait_ms / 1000
+        self._waits.add(Waiter(call.token, call.bridge, params, call.seed), seconds)
         return None
 
-    def _read_result(self, read: WaitingRead) -> ProcessReadResult:
-        chunks, next_seq = self._log.read(read.params.after_seq or 0, read.params.max_bytes)
-        exit = self._exit
-        return ProcessReadResult(
-            chunks=chunks,
-            next_seq=next_seq,
-            exited=exit is not None,
-            exit_code=None if exit is None else exit.exit_code,
-            closed=self._state is State.CLOSED,
-            signal=None if exit is None else exit.signal,
-            reason=None if exit is None else exit.reason,
-            first_retained_seq=self._log.first_retained_seq,
-            first_retained_offset=self._log.first_retained_offset,
-            evicted_bytes=self._log.evicted_bytes,
-        )
+    def _snapshot(self, call: Call, params: ProcessSnapshotParams) -> msgspec.Struct:
+        return self._record.snapshot()
 
-    def _answer_read(self, read: WaitingRead, result: ProcessReadResult | None = None) -> None:
-        self.send(read.bridge, Answer(read.token, result or self._read_result(read)))
+    def _signal(self, call: Call, params: ProcessSignalParams) -> msgspec.Struct:
+        if self._state is State.RUNNING and self._child is not None:
+            self._child.signal_group(params.number)
+        return Empty()
 
-    def _answer_ready_reads(self) -> None:
-        if not self._reads:
-            return
-        waiting = []
-        for read in self._reads:
-            result = self._read_now(read)
-            if result is None:
-                waiting.append(read)
-            else:
-                self._timers().cancel(("read", read.token))
-                self._answer_read(read, result)
-        self._reads = waiting
+    def _resize(self, call: Call, params: ProcessResizeParams) -> msgspec.Struct:
+        if not self._start.params.tty:
+            raise InvalidParams(f"process {self._process_id} has no terminal to resize")
+        if self._child is not None and self._child.master is not None:
+            self._child.resize(params.rows, params.cols)
+        return Empty()
 
-    def _end_reads(self, bridge: Address, answered: bool) -> None:
-        for read in self._reads:
-            if read.bridge == bridge:
-                self._timers().cancel(("read", read.token))
-                if answered:
-                    self._answer_read(read)
-        self._reads = [read for read in self._reads if read.bridge != bridge]
+    def _flow(self, call: Call, params: ProcessFlowParams) -> msgspec.Struct:
+        self._held_by = call.bridge if params.paused else None
+        self._apply_hold()
+        return Empty()
 
-    # -- input --------------------------------------------------------------------------------------------------
+    def _terminate(self, call: Call, params: ProcessTerminateParams) -> msgspec.Struct:
+        grace_s = 0.0
+        if params.mode == "graceful":
+            grace_s = GRACEFUL_S if params.timeout_ms is None else params.timeout_ms / 1000
+        if self._state is State.STARTING:
+            self._reason = "terminated"
+            self._end_at_start = grace_s
+        elif self._state is State.RUNNING:
+            self._end("terminated", grace_s)
+        elif self._state is State.EXITED:
+            self._kill()
+        return ProcessTerminateResult(running=self._state in (State.STARTING, State.RUNNING))
 
-    def _write(self, call: Call, params: ProcessWriteParams) -> None:
+    # -- input ----------------------------------------------------------------------------------------------------
+
+    def _write(self, call: Call, params: ProcessWriteParams) -> msgspec.Struct | None:
         if not self._stdin_open():
-            self._answer_write(call.bridge, call.token, "stdinClosed")
-            return
-        write = Write(call.token, call.bridge, params.write_id, params.chunk)
-        if self._stdin.offer(write):
-            self._answer_write(call.bridge, call.token, "accepted")
-        self._lull.stir()
-        self._push_input()
+            return self._write_result("stdinClosed")
+        self._stir()
+        return self._offer(Write(call.token, call.bridge, params.write_id, params.chunk, params.offset))
+
+    def _close_stdin(self, call: Call, params: ProcessCloseStdinParams) -> msgspec.Struct | None:
+        if not self._stdin_open():
+            return self._write_result("stdinClosed")
+        end_of_file = None
+        if self._start.params.tty:
+            # A terminal has no end of input but what its line discipline makes of VEOF; raw mode makes nothing of it.
+            assert self._child is not None
+            end_of_file = self._child.eof_char()
+        self._stir()
+        return self._offer(Write(call.token, call.bridge, None, end_of_file))
 
     def _stdin_open(self) -> bool:
         return self._state is State.RUNNING and self._streams.has_input and not self._stdin.ending
 
-    def _answer_write(self, bridge: Address, token: int, status: WriteStatus) -> None:
-        self.send(bridge, Answer(token, ProcessWriteResult(status=status, accepted=status == "accepted")))
+    def _offer(self, write: Write) -> msgspec.Struct | None:
+        settled = self._stdin.offer(write)
+        if settled is not None:
+            self._tell_settled([settled])
+        self._push_input()
+        return None
+
+    def _tell_settled(self, settled: list[Settled]) -> None:
+        for each in settled:
+            if not each.accepted:
+                error = InvalidParams(
+                    f"offset {each.write.offset} is ahead of the {each.accepted_bytes} bytes of input accepted so far",
+                    {"kind": "offsetAhead", "acceptedBytes": each.accepted_bytes},
+                )
+                self.send(each.write.bridge, Failure(each.write.token, error))
+            else:
+                self._tell_write(each.write, "accepted")
+
+    def _tell_write(self, write: Write, status: WriteStatus) -> None:
+        self.send(write.bridge, Answer(write.token, self._write_result(status)))
+
+    def _write_result(self, status: WriteStatus) -> ProcessWriteResult:
+        return ProcessWriteResult(
+            status=status, accepted=status == "accepted", accepted_bytes=self._stdin.accepted_bytes
+        )
 
     def _push_input(self) -> None:
         while (chunk := self._stdin.next_chunk()) is not None:
@@ -310,8 +328,7 @@ class ProcessActor(GuardedActor):
                 return
             if not count:
                 break
-            for write in self._stdin.written(count):
-                self._answer_write(write.bridge, write.token, "accepted")
+            self._tell_settled(self._stdin.written(count))
         self._streams.want_room(chunk is not None)
         if chunk is None and self._stdin.ending:
             self._close_input()
@@ -319,9 +336,9 @@ class ProcessActor(GuardedActor):
     def _close_input(self) -> None:
         self._streams.close_input()
         for write in self._stdin.close():
-            self._answer_write(write.bridge, write.token, "stdinClosed")
+            self._tell_write(write, "stdinClosed")
 
-    # -- what the child does ------------------------------------------------------------------------------------
+    # -- what the child does --------------------------------------------------------------------------------------
 
     def receiveMsg_WatchMessage(self, message: WatchMessage, sender: Address) -> None:
         if self._watch is None:
@@ -345,17 +362,23 @@ class ProcessActor(GuardedActor):
             self._output_ended(name)
             return 0
         if self._lull.read(len(data)):
-            self._timers().set("lull", self._lull.rest_s)
-        chunk = self._log.append(name, data)
-        event = ProcessOutput.of(self._start.params.process_id, chunk)
-        self.send(self._start.router, ProcessEvent(self._start.session_id, event))
-        self._answer_ready_reads()
+            self._deadlines.set("lull", self._lull.rest_s)
+        if self._idle is not None:
+            self._idle.stir()
+        self._tell(self._record.output(name, data))
         return len(data)
+
+    def _tell(self, event: ProcessOutput | ProcessExited | ProcessClosed) -> None:
+        """The next event, to everybody who listens or waits."""
+        self.send(self._start.router, ProcessEvent(self._start.session_id, event))
+        if self._waits:
+            for waiter, answer in self._waits.take_ready(self._record.answer):
+                self.send(waiter.bridge, Answer(waiter.token, answer))
 
     def _output_ended(self, name: Stream) -> None:
         if name == "pty" and self._state is State.RUNNING:
             self._streams.park(name)
-            self._timers().set("terminal", TERMINAL_RETRY_S)
+            self._deadlines.set("terminal", TERMINAL_RETRY_S)
             return
         self._streams.close_output(name)
         self._close_if_done()
@@ -370,18 +393,14 @@ class ProcessActor(GuardedActor):
         self._streams.forget_exit(child)
         status = child.reap()
         self._close_input()
-        default: ExitReason = "exited" if status.signal is None else "signaled"
-        self._exit = ProcessExited(
-            process_id=self._start.params.process_id,
-            seq=self._log.take_seq(),
-            exit_code=status.code,
-            signal=None if status.signal is None else signal.Signals(status.signal).name,
-            reason=self._reason or default,
-        )
-        self.send(self._start.router, ProcessEvent(self._start.session_id, self._exit))
-        self._answer_ready_reads()
-        if self._start.params.closed_after_exit_ms is not None and self._streams.outputs:
-            self._timers().set("closed", min(self._start.params.closed_after_exit_ms / 1000, MAX_WAIT_S))
+        for key in ("timeout", "idle"):
+            self._deadlines.cancel(key)
+        exit = self._record.exited(status.code, status.signal, self._reason)
+        self._tell(exit)
+        self.send(self._connection, ProcessExits(self._process_id, exit.exit_code, exit.signal))
+        wait_ms = self._start.params.closed_after_exit_ms
+        if wait_ms is not None and self._streams.outputs:
+            self._deadlines.set("closed", wait_ms / 1000)
         self._close_if_done()
 
     def _drain(self) -> None:
@@ -391,14 +410,12 @@ class ProcessActor(GuardedActor):
                 taken += count
 
     def _close_if_done(self) -> None:
-        if self._exit is None or self._state is not State.EXITED or self._streams.outputs:
+        if self._record.exit is None or self._state is not State.EXITED or self._streams.outputs:
             return
         self._state = State.CLOSED
-        closed = ProcessClosed(process_id=self._start.params.process_id, seq=self._log.take_seq())
-        self.send(self._start.router, ProcessEvent(self._start.session_id, closed))
-        self._answer_ready_reads()
+        self._tell(self._record.closed())
         self._close_selector_later()
-        self.send(self._connection, ProcessEnded(self._start.params.process_id))
+        self.send(self._connection, ProcessEnded(self._process_id))
 
     def _close_selector_later(self) -> None:
         self._watch = None
@@ -407,54 +424,95 @@ class ProcessActor(GuardedActor):
     def receiveMsg_CloseSelector(self, message: CloseSelector, sender: Address) -> None:
         self._streams.close()
 
-    # -- time, flow, bridges ------------------------------------------------------------------------------------
-
-    def _timers(self) -> Deadlines:
-        if self._deadlines is None:
-            self._deadlines = Deadlines(self.wakeupAfter)
-        return self._deadlines
+    # -- time -----------------------------------------------------------------------------------------------------
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
-        for key in self._timers().due(message.payload):
-            if key == "lull":
-                self._lull.end()
-            elif key == "terminal":
-                self._streams.unpark()
-            elif key == "jobs":
-                self._end_if_forgotten()
-            elif key == "closed":
-                self._abandon_outputs()
-            else:
-                self._read_timed_out(cast(tuple[str, int], key)[1])
+        for key in self._deadlines.due(message.payload):
+            match key:
+                case "lull":
+                    self._lull.end()
+                case "terminal":
+                    self._streams.unpark()
+                case "kill":
+                    self._kill()
+                case "timeout":
+                    self._end("timeout", TIME_LIMIT_GRACE_S)
+                case "idle":
+                    self._watch_idle()
+                case "jobs":
+                    self._end_if_forgotten()
+                case "closed":
+                    self._abandon_outputs()
+                case _:
+                    self._wait_is_over(cast(tuple[str, int], key)[1])
 
-    def _read_timed_out(self, token: int) -> None:
-        for read in self._reads:
-            if read.token == token:
-                self._reads.remove(read)
-                self._answer_read(read)
-                return
+    def _wait_is_over(self, serial: int) -> None:
+        waiter = self._waits.take_due(serial)
+        if waiter is not None:
+            self.send(waiter.bridge, Answer(waiter.token, self._record.answer_anyway(waiter)))
+
+    def _watch_idle(self) -> None:
+        """End a child that has been silent for too long, or look again when that may be."""
+        if self._idle is None or self._state is not State.RUNNING:
+            return
+        remaining = self._idle.remaining()
+        if remaining == 0.0:
+            self._end("idleTimeout", TIME_LIMIT_GRACE_S)
+        elif remaining is not None:
+            self._deadlines.set("idle", remaining)
 
     def _abandon_outputs(self) -> None:
         if self._state is State.EXITED:
             self._streams.close_streams()
             self._close_if_done()
 
+    def _stir(self) -> None:
+        """Somebody writes to the child, and waits for the echo."""
+        self._lull.stir()
+        if self._idle is not None:
+            self._idle.stir()
+
+    # -- flow and bridges -----------------------------------------------------------------------------------------
+
     def receiveMsg_HoldOutput(self, message: HoldOutput, sender: Address) -> None:
-        if self._watch is not None:
-            self._streams.hold()
+        self._held_for_session = True
+        self._apply_hold()
 
     def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, sender: Address) -> None:
-        if self._watch is not None:
+        self._held_for_session = False
+        self._apply_hold()
+        self.send(self._connection, OutputReleased(self._process_id))
+
+    def _apply_hold(self) -> None:
+        """Read output, or leave it in the kernel, as the session's flow and the owner want it."""
+        if self._watch is None:
+            return
+        if self._held_for_session or self._held_by is not None:
+            self._streams.hold()
+            if self._idle is not None:
+                self._idle.hold()
+        elif self._streams.held:
             self._streams.release()
+            if self._idle is not None:
+                self._idle.release()
+                self._watch_idle()
             if self._state in (State.RUNNING, State.EXITED):
                 for name in self._streams.outputs:
                     self._take_output(name)
-        self.send(self._connection, OutputReleased(self._start.params.process_id))
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, sender: Address) -> None:
-        self._end_reads(message.bridge, answered=False)
+        self._waits.take_of(message.bridge)
         if self._stdin.withdraw(message.bridge):
+            self._tell_settled(self._stdin.settle_waiting())
             self._push_input()
+        if self._held_by == message.bridge:
+            self._held_by = None
+            self._apply_hold()
+        if self._start.params.on_disconnect == "terminate" and message.of_owner:
+            if self._state is State.STARTING:
+                self._reason, self._end_at_start = "terminated", 0.0
+            else:
+                self._end("terminated", 0.0)
 
     def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
         if self._state is State.STARTING:
@@ -463,25 +521,58 @@ class ProcessActor(GuardedActor):
             self._end_waits(message.bridge)
 
     def _end_waits(self, bridge: Address) -> None:
-        self._end_reads(bridge, answered=True)
+        for waiter in self._waits.take_of(bridge):
+            self.send(waiter.bridge, Answer(waiter.token, self._record.answer_anyway(waiter)))
         for write in self._stdin.withdraw(bridge):
             error = InternalError("the connection's input ended before standard input had room for this write")
             self.send(write.bridge, Failure(write.token, error))
 
-    # -- the end ------------------------------------------------------------------------------------------------
+    def receiveMsg_Observe(self, message: Observe, sender: Address) -> None:
+        if self._state is State.STARTING:
+            self._deferred.append(message)
+        elif self._state is State.FAILED:
+            self.send(self._start.router, Replay(self._start.session_id, self._process_id, message, None, 0))
+        else:
+            events = self._record.replay(message.after_seq)
+            replay = Replay(self._start.session_id, self._process_id, message, events, self._record.next_seq)
+            self.send(self._start.router, replay)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _end(self, reason: ExitReason, grace_s: float) -> None:
+        """End the child: at once, or by SIGTERM now and SIGKILL after `grace_s`. The first reason holds."""
+        child = self._child
+        if self._state is not State.RUNNING or child is None:
+            return
+        self._reason = self._reason or reason
+        if not grace_s:
+            self._kill()
+            return
+        child.signal_group(signal.SIGTERM)
+        if self._start.params.tty:
+            child.signal_group(signal.SIGHUP)  # interactive shells ignore SIGTERM
+        child.signal_group(signal.SIGCONT)  # a stopped process acts on neither before it goes on
+        self._deadlines.set("kill", grace_s)
+
+    def _kill(self) -> None:
+        """Kill the child and its descendants, or what it left behind."""
+        if self._child is not None:
+            self._child.kill_tree()
 
     def receiveMsg_Forget(self, message: Forget, sender: Address) -> None:
-        self._log = OutputLog(0)
+        self._record = ProcessRecord(self._process_id, 0, 0)
         self._end_if_forgotten()
 
     def _end_if_forgotten(self) -> None:
         """Background jobs live as long as their session, and with them this actor, which can attribute them."""
         if self._child is not None and self._child.has_descendants():
-            self._timers().set("jobs", JOBS_CHECK_S)
+            self._deadlines.set("jobs", JOBS_CHECK_S)
         else:
             self.send(self._connection, Forgotten())
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
+        if self._state in (State.RUNNING, State.EXITED):
+            self._tell_end("sessionEnded")
         self._let_go()
 
     def _let_go(self) -> None:
@@ -494,37 +585,43 @@ class ProcessActor(GuardedActor):
             child.kill_tree()
             child.release()
 
+    def _tell_end(self, reason: ExitReason) -> None:
+        """The last events of a child that is killed without waiting for its exit."""
+        if self._record.exit is None:
+            self._tell(self._record.exited(128 + signal.SIGKILL, signal.SIGKILL, reason))
+        self._tell(self._record.closed())
+
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
-        """Answer who asked; if the child was at fault, end it as a lost one, so that nobody waits for ever."""
+        """Answer who asked; if the child was at fault, end it, so that nobody waits for ever."""
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
         elif isinstance(message, StartProcess) and self._state is State.STARTING:
             self._fail_start(InternalError(f"the start failed inside the server: {error}"))
         elif isinstance(message, WatchMessage) and self._state in (State.RUNNING, State.EXITED):
-            self._end_after_fault()
+            log.error("process %r is ended after a fault of the server", self._process_id)
+            self._tell_end("terminated")
+            self._let_go()
+            self._state = State.CLOSED
+            self.send(self._connection, ProcessEnded(self._process_id))
 
-    def _end_after_fault(self) -> None:
-        log.error("process %r is ended after a fault of the server", self._start.params.process_id)
-        if self._exit is None:
-            self._exit = ProcessExited(
-                process_id=self._start.params.process_id,
-                seq=self._log.take_seq(),
-                exit_code=128 + signal.SIGKILL,
-                signal="SIGKILL",
-                reason="terminated",
-            )
-            self.send(self._start.router, ProcessEvent(self._start.session_id, self._exit))
-        self._let_go()
-        self._state = State.CLOSED
-        closed = ProcessClosed(process_id=self._start.params.process_id, seq=self._log.take_seq())
-        self.send(self._start.router, ProcessEvent(self._start.session_id, closed))
-        self._answer_ready_reads()
-        self.send(self._connection, ProcessEnded(self._start.params.process_id))
+    _requests: ClassVar[dict[type, Callable[[Any, Call, Any], msgspec.Struct | None]]] = {
+        ProcessReadParams: _read,
+        ProcessWriteParams: _write,
+        ProcessCloseStdinParams: _close_stdin,
+        ProcessWaitParams: _wait,
+        ProcessSnapshotParams: _snapshot,
+        ProcessSignalParams: _signal,
+        ProcessResizeParams: _resize,
+        ProcessFlowParams: _flow,
+        ProcessTerminateParams: _terminate,
+    }
 
 
 def spawn_request(params: ProcessStartParams) -> SpawnRequest:
     """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
+    if params.host is not None or params.requirements is not None:
+        raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
     if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedPermissions):
         raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})
     return SpawnRequest(

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import msgspec
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.deadlines import Deadlines
@@ -18,32 +19,67 @@ from actors.messages import (
     Address,
     Alive,
     Answer,
+    Attach,
     Attached,
+    AttachFailed,
     BridgeAttached,
     BridgeClosed,
     BridgeDetached,
+    CallElsewhere,
     Configure,
     Configured,
     Congested,
+    Detach,
     Displaced,
     Failure,
     HoldOutput,
     Initialize,
     Notify,
+    Observe,
     OpenSession,
     Probe,
     ProcessEvent,
     ProcessStarted,
+    ReadObserved,
     ReleaseOutput,
     Relieved,
+    Replay,
     SessionLost,
     Shutdown,
     ShutdownDone,
 )
-from protocol.errors import ActorLost, InternalError, SessionAttached, UnknownSession
-from protocol.session import InitializeResult, ServerInfo
+from actors.observers import Observer, Observers
+from protocol.errors import (
+    ActorLost,
+    InternalError,
+    InvalidRequest,
+    SessionAttached,
+    UnknownProcess,
+    UnknownSession,
+)
+from protocol.process import ProcessAttachParams, ProcessAttachResult, ProcessClosed
+from protocol.session import InitializeParams, InitializeResult, ServerInfo
+from protocol.wire_types import Empty
 
-EXTENSIONS = ["size"]
+EXTENSIONS = [
+    "size",
+    "timeouts",
+    "onDisconnect",
+    "mode",
+    "exitStatus",
+    "gaps",
+    "closeStdin",
+    "resize",
+    "signals",
+    "gracefulTerminate",
+    "wait",
+    "snapshot",
+    "list",
+    "attach",
+    "writeOffset",
+    "sessionTtl",
+    "flow",
+]
 """The additions to the wire that are in force, by the names of docs/protocol.md."""
 
 
@@ -54,7 +90,11 @@ class Session:
     session_id: str
     observe_id: str
     connection: Address
+    ttl: float
     bridge: Address | None = None
+    congested: bool = False
+    visited: set[str] = field(default_factory=set)
+    """Other sessions that this one's client has asked something of."""
     contenders: list[tuple[Address, int]] = field(default_factory=list)
 
 
@@ -64,6 +104,8 @@ class RouterActor(GuardedActor):
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[str, Session] = {}
+        self._by_observe_id: dict[str, Session] = {}
+        self._observers = Observers()
         self._deadlines = Deadlines(self.wakeupAfter)
         self._config: Configure | None = None
         self._closing = False
@@ -91,7 +133,7 @@ class RouterActor(GuardedActor):
             return
         wanted = message.params.resume_session_id
         if not isinstance(wanted, str):
-            self._attach(self._create(), bridge, message.token)
+            self._attach(self._create(message.params), bridge, message.token)
             return
         session = self._sessions.get(wanted)
         if session is None:
@@ -101,11 +143,18 @@ class RouterActor(GuardedActor):
         else:
             self._contend(session, bridge, message.token)
 
-    def _create(self) -> Session:
+    def _create(self, params: InitializeParams) -> Session:
         assert self._config is not None
-        session = Session(str(uuid.uuid4()), str(uuid.uuid4()), self.createActor(self._config.connection_class))
+        settings = self._config.settings
+        ttl = settings.session_ttl
+        if params.session_ttl_ms is not None:
+            ttl = min(params.session_ttl_ms / 1000, settings.max_session_ttl)
+            settings = msgspec.structs.replace(settings, process_retention=ttl)
+        connection = self.createActor(self._config.connection_class)
+        session = Session(str(uuid.uuid4()), str(uuid.uuid4()), connection, ttl)
         self._sessions[session.session_id] = session
-        self.send(session.connection, OpenSession(session.session_id, self._config.settings))
+        self._by_observe_id[session.observe_id] = session
+        self.send(connection, OpenSession(session.session_id, settings, self._config.process_class))
         return session
 
     def _attach(self, session: Session, bridge: Address, token: int) -> None:
@@ -137,17 +186,27 @@ class RouterActor(GuardedActor):
         self.send(bridge, ActorExitRequest())
 
     def _detach(self, session: Session) -> None:
-        assert self._config is not None
         self.send(session.connection, BridgeDetached(session.bridge))
+        for session_id in session.visited:
+            if session_id in self._sessions:
+                self.send(self._sessions[session_id].connection, BridgeDetached(session.bridge, of_owner=False))
+        session.visited.clear()
+        self._observers.remove_all(session.session_id)
         session.bridge = None
+        session.congested = False
         self._deadlines.cancel(("probe", session.session_id))
-        self._deadlines.set(("expiry", session.session_id), self._config.settings.session_ttl)
+        self._deadlines.set(("expiry", session.session_id), session.ttl)
 
     def _end(self, session: Session) -> None:
+        self._forget(session)
+        self.send(session.connection, ActorExitRequest())
+
+    def _forget(self, session: Session) -> None:
         del self._sessions[session.session_id]
+        del self._by_observe_id[session.observe_id]
+        self._observers.remove_all(session.session_id)
         self._deadlines.cancel(("expiry", session.session_id))
         self._deadlines.cancel(("probe", session.session_id))
-        self.send(session.connection, ActorExitRequest())
 
     # -- a resume of an attached session ------------------------------------------------------------------------
 
@@ -193,8 +252,14 @@ class RouterActor(GuardedActor):
 
     def receiveMsg_ProcessEvent(self, message: ProcessEvent, sender: Address) -> None:
         session = self._sessions.get(message.session_id)
+        event = message.notification
         if session is not None and session.bridge is not None:
-            self.send(session.bridge, Notify(message.notification))
+            self.send(session.bridge, Notify(event))
+        for observer in self._observers.of(message.session_id, event.process_id):
+            for heard in observer.hear(event):
+                self.send(observer.bridge, Notify(heard))
+        if isinstance(event, ProcessClosed):
+            self._observers.close(message.session_id, event.process_id)
 
     def receiveMsg_ProcessStarted(self, message: ProcessStarted, sender: Address) -> None:
         session = self._sessions.get(message.session_id)
@@ -202,15 +267,94 @@ class RouterActor(GuardedActor):
             self.send(message.bridge, Answer(message.token, message.result))
 
     def receiveMsg_Congested(self, message: Congested, bridge: Address) -> None:
-        self._tell_connection(message.session_id, bridge, HoldOutput())
+        session = self._attached(message.session_id, bridge)
+        if session is not None:
+            session.congested = True
+            self.send(session.connection, HoldOutput())
+            for observer in self._observers.by(session.session_id):
+                observer.congested = True
 
     def receiveMsg_Relieved(self, message: Relieved, bridge: Address) -> None:
-        self._tell_connection(message.session_id, bridge, ReleaseOutput())
+        session = self._attached(message.session_id, bridge)
+        if session is not None:
+            session.congested = False
+            self.send(session.connection, ReleaseOutput())
+            for observer in self._observers.by(session.session_id):
+                observer.congested = False
+                for gap in observer.take_gap():
+                    self.send(bridge, Notify(gap))
 
-    def _tell_connection(self, session_id: str, bridge: Address, message: Any) -> None:
+    def _attached(self, session_id: str, bridge: Address) -> Session | None:
+        """The session, if this bridge speaks for it."""
         session = self._sessions.get(session_id)
-        if session is not None and session.bridge == bridge:
-            self.send(session.connection, message)
+        return session if session is not None and session.bridge == bridge else None
+
+    # -- other sessions -------------------------------------------------------------------------------------------
+
+    def receiveMsg_CallElsewhere(self, message: CallElsewhere, bridge: Address) -> None:
+        caller = self._attached(message.session_id, bridge)
+        target = self._sessions.get(message.target_id)
+        if target is None:
+            self.send(bridge, Failure(message.call.token, UnknownSession(message.target_id)))
+        elif caller is not None:
+            caller.visited.add(target.session_id)
+            self.send(target.connection, message.call)
+
+    def receiveMsg_Attach(self, message: Attach, connection: Address) -> None:
+        params = cast(ProcessAttachParams, message.call.params)
+        if params.observe_id is not None:
+            target = self._by_observe_id.get(params.observe_id)
+        else:
+            target = self._sessions.get(params.session_id or "")
+        call = message.call
+        error: InvalidRequest | None = None
+        if target is None:
+            error = UnknownSession(params.observe_id or params.session_id or "")
+        elif target.session_id == message.observer_id:
+            error = InvalidRequest("a session hears of its own processes without process/attach")
+        if target is None or error is not None:
+            self.send(call.bridge, Failure(call.token, error or UnknownSession("")))
+            self.send(connection, AttachFailed(message.alias))
+            return
+        observe = Observe(
+            message.observer_id, call.bridge, call.token, params.process_id, message.alias, params.after_seq
+        )
+        self.send(target.connection, observe)
+
+    def receiveMsg_Replay(self, message: Replay, sender: Address) -> None:
+        observe = message.observe
+        session = self._attached(observe.observer_id, observe.bridge)
+        if session is None:
+            return  # the observer's connection is gone, and with it the attachment
+        if message.events is None:
+            self.send(observe.bridge, Failure(observe.token, UnknownProcess(message.process_id)))
+            self.send(session.connection, AttachFailed(observe.alias))
+            return
+        observer = Observer(observe.observer_id, observe.bridge, observe.alias)
+        self._observers.add(message.session_id, message.process_id, observer)
+        self.send(observe.bridge, Answer(observe.token, ProcessAttachResult(message.next_seq)))
+        for event in message.events:
+            for heard in observer.hear(event):
+                self.send(observe.bridge, Notify(heard))
+            if isinstance(event, ProcessClosed):
+                self._observers.close(message.session_id, message.process_id)
+        observer.congested = session.congested
+
+    def receiveMsg_Detach(self, message: Detach, connection: Address) -> None:
+        self._observers.remove(message.observer_id, message.alias)
+        self.send(message.call.bridge, Answer(message.call.token, Empty()))
+
+    def receiveMsg_ReadObserved(self, message: ReadObserved, connection: Address) -> None:
+        call = message.call
+        session = self._sessions.get(message.observer_id)
+        found = self._observers.target(message.observer_id, message.alias)
+        target = self._sessions.get(found[0]) if found is not None else None
+        if session is None or found is None or target is None:
+            self.send(call.bridge, Failure(call.token, UnknownProcess(message.alias)))
+            return
+        session.visited.add(target.session_id)
+        params = msgspec.structs.replace(call.params, process_id=found[1])
+        self.send(target.connection, msgspec.structs.replace(call, params=params))
 
     # -- what must not happen -----------------------------------------------------------------------------------
 
@@ -218,9 +362,7 @@ class RouterActor(GuardedActor):
         for session in list(self._sessions.values()):
             if session.connection == message.childAddress:
                 log.error("the actor of session %s ended by itself", session.session_id)
-                del self._sessions[session.session_id]
-                self._deadlines.cancel(("expiry", session.session_id))
-                self._deadlines.cancel(("probe", session.session_id))
+                self._forget(session)
                 for bridge, token in session.contenders:
                     self.send(bridge, Failure(token, UnknownSession(session.session_id)))
                 if session.bridge is not None:

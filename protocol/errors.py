@@ -1,4 +1,4 @@
-"""Every error that a client can be answered with: one tree, a code each, `data.kind` where a program might decide on it.
+"""Every error that a client can be answered with: one tree, a code each, `data.kind` where a program may decide on it.
 
 ExecServerError
 ├── ParseError              -32600, id -1   the message is no JSON-RPC message of ours (wire-spec: envelope)
@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 
 class ExecServerError(Exception):
-    """An error with a JSON-RPC code. `message` tells a person what was wrong, `data` a program (JSON object or None)."""
+    """An error with a JSON-RPC code. `message` tells a person what was wrong, `data` a program (a JSON object)."""
 
     code: ClassVar[int] = -32603
 

@@ -8,11 +8,11 @@ Bytes are base64 in JSON and raw in MessagePack.
 from __future__ import annotations
 
 import signal as signals
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self
 from uuid import UUID
 
 import msgspec
-
 from msgspec import UNSET, UnsetType
 
 from protocol.wire_types import Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
@@ -202,6 +202,22 @@ class ProcessReadResult(WireStruct, frozen=True):
     first_retained_offset: int | None = None
     evicted_bytes: int = 0
 
+    def cut_to(self, size: int, size_of: Callable[[Self], int]) -> Self:
+        """This result with only as many chunks as make `size_of` it at most `size` bytes, but at least one."""
+        least, most = 1, len(self.chunks)
+        while least < most:
+            middle = (least + most + 1) // 2
+            if size_of(self._with_chunks(middle)) <= size:
+                least = middle
+            else:
+                most = middle - 1
+        return self._with_chunks(least)
+
+    def _with_chunks(self, count: int) -> Self:
+        if count >= len(self.chunks):
+            return self
+        return msgspec.structs.replace(self, chunks=self.chunks[:count], next_seq=self.chunks[count - 1].seq + 1)
+
 
 class ProcessWriteParams(WireStruct, frozen=True):
     """Input for the child. `write_id` makes a repetition harmless; seed-era clients send none."""
@@ -254,7 +270,7 @@ class ProcessSignalParams(WireStruct, frozen=True):
         return _SIGNALS[self.signal]
 
 
-class ProcessTerminateParams(WireStruct):
+class ProcessTerminateParams(WireStruct, frozen=True):
     """Ends the process and all its attributed descendants: at once, or `graceful`ly, with `timeout_ms` (None:
     5000) between SIGTERM and SIGKILL.
     """
@@ -276,12 +292,6 @@ class ProcessCloseStdinParams(WireStruct, frozen=True):
 
     process_id: str
     session_id: str | None = None
-
-
-class ProcessCloseStdinResult(WireStruct, frozen=True):
-    """As that of a write."""
-
-    status: WriteStatus
 
 
 class ProcessResizeParams(WireStruct, frozen=True):

@@ -26,6 +26,7 @@ from actors.messages import (
     Attached,
     BridgeClosed,
     Call,
+    CallElsewhere,
     Congested,
     Displaced,
     EndWaits,
@@ -49,7 +50,14 @@ from protocol.errors import (
     ParseError,
 )
 from protocol.methods import METHODS, Method
-from protocol.process import ProcessReadParams, ProcessStartParams, ProcessWriteParams, ProcessWriteResult
+from protocol.process import (
+    ProcessAttachParams,
+    ProcessReadParams,
+    ProcessReadResult,
+    ProcessStartParams,
+    ProcessWriteParams,
+    ProcessWriteResult,
+)
 from protocol.session import InitializeParams
 from transport.interface import (
     Drained,
@@ -66,6 +74,8 @@ READS_AT_ONCE = 8
 """Reads of one client that may be out for an answer that does not wait: each may bring all that is retained."""
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
+MAX_MESSAGE = 64 << 20
+"""The longest message in bytes for a client that has not said what it can take (`maxMessageBytes`)."""
 CLOSE_POLICY = 1008
 CLOSE_GOING_AWAY = 1001
 
@@ -124,6 +134,7 @@ class BridgeActor(GuardedActor):
         self._congested = False
         self._taking = False
         self._piecemeal_bytes = 0
+        self._max_message = MAX_MESSAGE
         self._input_ended = False
         self._waits_ended = False
         self._probed = False
@@ -239,7 +250,12 @@ class BridgeActor(GuardedActor):
         pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read)
         token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
-        self.send(self._session, Call(token, self.myAddress, request.method, params, seed))
+        call = Call(token, self.myAddress, request.method, params, seed)
+        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
+        if target is None or target == self._session_id:
+            self.send(self._session, call)
+        else:
+            self.send(self._router, CallElsewhere(self._session_id or "", target, call))
 
     def _hold(self, pending: Pending) -> int:
         self._token += 1
@@ -255,6 +271,7 @@ class BridgeActor(GuardedActor):
         if pending is None:
             return
         self._phase = Phase.ATTACHED
+        self._max_message = self._initialize_params.max_message_bytes or MAX_MESSAGE
         self._dialect.initialize(self._initialize_params)
         self._session = message.session
         self._session_id = message.result.session_id
@@ -274,7 +291,7 @@ class BridgeActor(GuardedActor):
             except ExecServerError as error:
                 self._send_error(pending.request_id, error)
                 return
-        self._put_result(pending.request_id, result)
+        self._put_fitting(pending.request_id, result)
         if pending.is_read:
             self._take()
         self._close_if_finished()
@@ -322,6 +339,17 @@ class BridgeActor(GuardedActor):
     def _send_error(self, request_id: RequestId, error: ExecServerError) -> None:
         if self._phase is not Phase.CLOSED:
             self._transport_send(self._codec.encode_error(request_id, error))
+
+    def _put_fitting(self, request_id: RequestId, result: msgspec.Struct) -> None:
+        """Send a result that the client can take: a read is cut to what fits, anything else too large is an error."""
+        size = self._codec.encoded_size_hint(result)
+        if size > self._max_message and isinstance(result, ProcessReadResult):
+            result = result.cut_to(self._max_message, self._codec.encoded_size_hint)
+        elif size > self._max_message:
+            text = f"the answer takes {size} bytes, more than the {self._max_message} of maxMessageBytes"
+            self._send_error(request_id, InvalidRequest(text, {"kind": "tooLarge"}))
+            return
+        self._put_result(request_id, result)
 
     def _put_result(self, request_id: RequestId, result: msgspec.Struct) -> None:
         self._put((request_id, result))

@@ -55,11 +55,11 @@ def test_each_observer_hears_under_its_own_id_until_it_is_removed() -> None:
     assert observers.of("s", "p") == [] and observers.by("two") == []
 
 
-def test_a_process_that_is_over_leaves_nothing_on_the_books() -> None:
+def test_a_closed_process_is_heard_no_more_but_still_known() -> None:
+    """Its id may be used again in its session: whoever watched the old one must not hear the new one."""
     observers = Observers()
     observers.add("s", "p", Observer("one", "bridge", "a"))
-    observers.add("s", "q", Observer("one", "bridge", "b"))
-    observers.forget_process("s", "p")
-    assert [each.alias for each in observers.by("one")] == ["b"]
-    observers.forget_process("s", "q")
+    observers.close("s", "p")
+    assert observers.of("s", "p") == [] and observers.target("one", "a") == ("s", "p")
+    observers.remove_all("one")
     assert observers._by_observer == {} and observers._by_process == {}

@@ -5,11 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.stdin import REMEMBERED_WRITE_IDS, StdinQueue, Write
+from actors.stdin import REMEMBERED_WRITE_IDS, Settled, StdinQueue, Write
 
 
-def write(token: int, chunk: bytes | None, write_id: str | None = None, bridge: str = "bridge") -> Write:
-    return Write(token, bridge, write_id or str(token), chunk)
+def write(
+    token: int, chunk: bytes | None, write_id: str | None = None, bridge: str = "bridge", offset: int | None = None
+) -> Write:
+    return Write(token, bridge, write_id or str(token), chunk, offset)
+
+
+def tokens(settled: list[Settled]) -> list[int]:
+    return [each.write.token for each in settled if each.accepted]
 
 
 def drain(queue: StdinQueue) -> bytes:
@@ -26,7 +32,7 @@ def test_a_write_waits_when_the_queue_is_full_and_is_accepted_when_there_is_room
     queue = StdinQueue(10)
     assert queue.offer(write(1, b"12345678"))
     assert not queue.offer(write(2, b"abc"))
-    assert queue.written(8) == [write(2, b"abc")]
+    assert tokens(queue.written(8)) == [2]
     assert drain(queue) == b"abc"
 
 
@@ -43,7 +49,7 @@ def test_nothing_overtakes_a_write_that_waits() -> None:
     queue.offer(write(1, b"0123456789"))
     queue.offer(write(2, b"second"))
     assert not queue.offer(write(3, b""))
-    assert queue.written(10) == [write(2, b"second"), write(3, b"")]
+    assert tokens(queue.written(10)) == [2, 3]
 
 
 def test_a_repeated_write_id_is_accepted_and_not_written_again() -> None:
@@ -72,6 +78,24 @@ def test_only_the_latest_write_ids_are_remembered() -> None:
     queue.offer(write(0, b"again"))
     queue.offer(write(REMEMBERED_WRITE_IDS, b"not again"))
     assert drain(queue) == b"again"
+
+
+def test_an_offset_cuts_off_what_was_accepted_already() -> None:
+    """A client that does not know how much of its last write arrived sends it again, and nothing is doubled."""
+    queue = StdinQueue(100)
+    queue.offer(write(1, b"hello", offset=0))
+    again = queue.offer(write(2, b"hello world", offset=0))
+    assert again is not None and again.accepted_bytes == 11
+    assert drain(queue) == b"hello world"
+
+
+def test_an_offset_ahead_of_what_was_accepted_is_refused_with_what_is_expected() -> None:
+    """Taking it would leave a hole in the input that nobody sees."""
+    queue = StdinQueue(100)
+    queue.offer(write(1, b"hello"))
+    ahead = queue.offer(write(2, b"!", offset=9))
+    assert ahead is not None and not ahead.accepted and ahead.accepted_bytes == 5
+    assert drain(queue) == b"hello"
 
 
 def test_end_of_input_comes_after_every_write_before_it() -> None:
@@ -111,10 +135,10 @@ def test_what_is_accepted_comes_out_in_order_and_the_bound_holds(capacity: int, 
         elif (chunk := queue.next_chunk()) is not None:
             count = min(step, len(chunk))
             taken += bytes(chunk[:count])
-            answered += [each.token for each in queue.written(count)]
+            answered += tokens(queue.written(count))
         assert len(queue) <= max(capacity, max((len(s) for s in steps if isinstance(s, bytes)), default=0))
     while (chunk := queue.next_chunk()) is not None:
         taken += bytes(chunk)
-        answered += [each.token for each in queue.written(len(chunk))]
+        answered += tokens(queue.written(len(chunk)))
     assert taken == offered
     assert answered == [token for token, step in enumerate(steps) if isinstance(step, bytes)]
