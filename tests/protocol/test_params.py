@@ -232,8 +232,8 @@ def test_accepted_goes_with_its_status() -> None:
             ProcessWriteResult(status, accepted)  # type: ignore[arg-type]
 
 
-def test_additions_that_have_no_method_yet() -> None:
-    """Their shapes are fixed by the table of additions."""
+def test_what_attach_and_resize_need() -> None:
+    """A resize to no size, or an attachment to nobody's process, must not get as far as an actor."""
     attach = msgspec.json.decode(b'{"processId":"p","observeId":"o","as":"q"}', type=ProcessAttachParams)
     assert (attach.as_, attach.after_seq) == ("q", 0)
     for bad in (b'{"processId":"p"}', b'{"processId":"p","observeId":"o","afterSeq":-1}'):
@@ -248,16 +248,20 @@ def test_additions_that_have_no_method_yet() -> None:
             msgspec.json.decode(bad, type=ProcessResizeParams)
 
 
+PROCESS_METHODS = [
+    f"process/{name}"
+    for name in (
+        "start read write closeStdin wait snapshot list resize flow attach detach signal terminate".split()  # noqa: SIM905
+    )
+]
+
+
 def test_the_table_of_methods() -> None:
     """A method would be there without its family's handshake error, or missing."""
     assert {name: row.family for name, row in METHODS.items()} == {
         "initialize": "initialize",
         "environment/info": "environment info",
         "environment/status": "environment status",
-        "process/start": "exec",
-        "process/read": "exec",
-        "process/write": "exec",
-        "process/signal": "exec",
-        "process/terminate": "exec",
+        **dict.fromkeys(PROCESS_METHODS, "exec"),
     }
     assert all(name == row.name for name, row in METHODS.items())
