@@ -101,12 +101,7 @@ def _tokens(message: bytes) -> Iterator[bytes | None]:
             return
         start = token.start(3)
         position = _string_end(message, start + 1)
-        colon = _COLON.match(message, position)
-        if colon is None:
-            yield None
-        else:
-            yield _canonical(message[start:position])
-            position = colon.end()
+        yield _canonical(message[start:position]) if _COLON.match(message, position) else None
 
 
 def _canonical(key: bytes) -> bytes:

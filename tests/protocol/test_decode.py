@@ -177,6 +177,17 @@ def test_nesting_ends_where_upstream_ends_it(member: str, opening: bytes, closin
             JSON.decode(nested(depth))
 
 
+def test_arrays_inside_one_member_of_params_are_counted() -> None:
+    """The quick proof for usual requests would let a deep message past."""
+    for depth in (127, 128):
+        message = b'{"id":1,"method":"m","params":{"a":%b%b}}' % (b"[" * (depth - 2), b"]" * (depth - 2))
+        if depth == 127:
+            assert isinstance(JSON.decode(message), Request)
+        else:
+            with pytest.raises(ParseError, match="recursion limit exceeded"):
+                JSON.decode(message)
+
+
 def test_duplicate_behind_megabytes_of_base64_is_found() -> None:
     """A large write could smuggle a second `processId`."""
     chunk = b"QUJD" * (1 << 18)

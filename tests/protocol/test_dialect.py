@@ -26,9 +26,7 @@ def seed_era() -> Dialect:
 
 @pytest.mark.parametrize(
     ("subprotocol", "resume", "cwd"),
-    list(
-        itertools.product([None, "exec-server.msgpack"], [UNSET, None, "s"], ["/tmp", "file:///tmp", "tmp"])
-    ),
+    list(itertools.product([None, "exec-server.msgpack"], [UNSET, None, "s"], ["/tmp", "file:///tmp", "tmp"])),
 )
 def test_seed_era_needs_all_three_signs(subprotocol: str | None, resume: object, cwd: str) -> None:
     """A client would get the other generation's errors, or lose its session with a cut."""

@@ -57,9 +57,7 @@ def test_output_is_the_same_by_template_and_by_msgspec(size: int) -> None:
     assert base64.b64decode(params["chunk"]) == chunk.chunk
 
 
-@pytest.mark.parametrize(
-    "sizes", [(), *((size,) for size in SIZES), (65536,) * 40, (1,) * 3000, (10, 900_000, 3)]
-)
+@pytest.mark.parametrize("sizes", [(), *((size,) for size in SIZES), (65536,) * 40, (1,) * 3000, (10, 900_000, 3)])
 def test_read_results_are_the_same_whole_and_in_pieces(sizes: tuple[int, ...]) -> None:
     """A large answer would differ from a small one, or lose a piece."""
     result = read_result(*sizes)

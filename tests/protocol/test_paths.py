@@ -37,6 +37,7 @@ from protocol.paths import cwd_path, native_path, path_uri
         ("file:///100%", "/100%"),
         ("file:///a\\b", "/a/b"),
         ("file:///a%5Cb", "/a\\b"),
+        (" file:///a\tb\n", "/ab"),
     ],
 )
 def test_reads(text: str, path: str) -> None:
