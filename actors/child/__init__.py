@@ -7,13 +7,14 @@ What can be promised about the processes that a command starts:
 * Every descendant inherits a mark that tells its command (`tag`), whatever it does with its session and
   parents.
 * Killing a command (`Child.kill_tree`) ends its group and every descendant that is linked to it, carries its
-  mark, or is in a session of its that was seen. Sessions, double forks and daemons make no difference: all
+  mark, or is in a session that was seen to be its. Sessions, double forks and daemons make no difference: all
   are stopped before any is killed, so none escapes by forking. What can escape is a process that has removed
   its mark, and whose parents have died, and whose session is younger than a sweep
   (`descendants.SWEEP_PERIOD`, two seconds).
 * The server program is a subreaper: what lost its parent becomes its child, and ends at the latest with the
   server (`process_wide.kill_everything`), attributed or not. In a program that merely runs a server inside
-  itself such a process goes to init, and is looked for among all processes when its command is killed.
+  itself such a process goes to init, and is looked for among all processes when its command is killed; there
+  a command is marked only just after its start, and what it forked within that instant counts as unmarked.
 * If the server is killed with SIGKILL, the guardian ends within about a second every command's session, every
   session that a sweep or the search for orphans has found, whatever carries the server's mark, and what is
   linked to any of them then. The exception is as above.
@@ -21,8 +22,8 @@ What can be promised about the processes that a command starts:
   everything in the cgroup ends, within some 10 ms. Only a process that may write to another cgroup (root, in
   general) can have left it. The kill of one single command is the same with and without a cgroup.
 * If the server and the guardian are both killed within the same instant, nothing is left to kill: only a
-  terminal's hangup, or the service manager, ends the rest. A guardian that is killed alone is replaced at
-  once and told the list.
+  terminal's hangup, or the service manager, ends the rest. A guardian that is killed alone is replaced when
+  it is looked at next (every second) and told the list.
 * Never killed: a process that is not certainly ours. A group is signalled only while its leader is unreaped;
   others one by one, through a pidfd, after a look at their session.
 

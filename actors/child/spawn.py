@@ -69,8 +69,8 @@ def spawn(request: SpawnRequest) -> Child:
     a file without `#!` that the kernel cannot execute is run by /bin/sh, likewise.
 
     Raises SpawnError with a kind, `data.reason` - "argv", "env", "arg0", "cwd", "program", "interpreter",
-    "size", "descriptors", "processes", "terminal" - and the `path` at fault. Nothing is left open or running
-    then.
+    "size", "descriptors", "processes", "memory", "terminal" - and the `path` at fault. Nothing is left open
+    or running then.
     """
     argv, env, cwd = _encoded(request)
     CHILDREN.reap_left()

@@ -86,8 +86,10 @@ def test_a_command_that_forks_as_fast_as_it_can_is_ended() -> None:
 
 
 def test_a_natural_exit_leaves_background_jobs_alone() -> None:
-    child = start("sh", "-c", "setsid sleep 1000 & echo $!; sleep 1000 & echo $!")
-    assert child.stdout is not None
+    script = "read line; setsid sleep 1000 & echo $!; sleep 1000 & echo $!"
+    child = start("sh", "-c", script, pipe_stdin=True)
+    assert child.stdin is not None and child.stdout is not None
+    os.write(child.stdin, b"\n")  # it is marked by now
     jobs = [int(line) for line in read_lines(child.stdout, 2).split()]
     assert wait_exit(child) == (0, None)
     assert all(alive(job) for job in jobs)
