@@ -260,9 +260,8 @@ class ProcessSignalParams(WireStruct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.signal not in _SIGNALS:
-            raise ValueError(
-                f"invalid `signal`: unknown variant `{self.signal}`, expected `interrupt` or `SIG…`"
-            )
+            known = ", ".join(_SIGNALS)
+            raise ValueError(f"invalid `signal`: unknown variant `{self.signal[:40]}`, expected one of {known}")
 
     @property
     def number(self) -> int:
