@@ -8,6 +8,7 @@ to the bridge that asked.
 from __future__ import annotations
 
 import enum
+import errno
 import signal
 import time
 from collections.abc import Callable
@@ -18,8 +19,8 @@ from thespian.actors import ActorExitRequest, ThespianWatch, WakeupMessage, Watc
 
 from actors import streams
 from actors.answers import unknown_process_answer
-from actors.child.environment import child_environment
-from actors.child.spawn import Child, SpawnRequest, spawn_soon
+from actors.child.spawn import Child, spawn_soon
+from actors.child_input import ChildInput
 from actors.deadlines import Deadlines
 from actors.guarded import GuardedActor, log
 from actors.lull import Lull
@@ -47,15 +48,14 @@ from actors.messages import (
 )
 from actors.record import ProcessRecord
 from actors.settings import MAX_WAIT_S, Settings
-from actors.stdin import Settled, StdinQueue, Write
+from actors.spawn_request import spawn_request
+from actors.stdin import Write
 from actors.streams import ChildStreams
 from actors.time_limits import IdleClock
 from actors.waits import Waiter, Waits
 from protocol.errors import ExecServerError, InternalError, InvalidParams, SpawnError
-from protocol.paths import cwd_path
 from protocol.process import (
     ExitReason,
-    ManagedPermissions,
     ProcessClosed,
     ProcessCloseStdinParams,
     ProcessExited,
@@ -65,15 +65,12 @@ from protocol.process import (
     ProcessResizeParams,
     ProcessSignalParams,
     ProcessSnapshotParams,
-    ProcessStartParams,
     ProcessStartResult,
     ProcessTerminateParams,
     ProcessTerminateResult,
     ProcessWaitParams,
     ProcessWriteParams,
-    ProcessWriteResult,
     Stream,
-    WriteStatus,
 )
 from protocol.wire_types import Empty
 
@@ -108,7 +105,7 @@ class ProcessActor(GuardedActor):
     _settings: Settings
     _streams: ChildStreams
     _record: ProcessRecord
-    _stdin: StdinQueue
+    _input: ChildInput
     _connection: Address
 
     def __init__(self) -> None:
@@ -136,14 +133,18 @@ class ProcessActor(GuardedActor):
         self._start = message
         settings = self._settings = message.settings
         self._record = ProcessRecord(self._process_id, settings.retained_output, settings.retain_head)
-        self._stdin = StdinQueue(settings.stdin_queue)
         try:
-            ticket = spawn_soon(spawn_request(message.params))
+            self._begin(message)
         except ExecServerError as error:
             self._fail_start(error)
-            return
+        except OSError as error:
+            self._fail_start(SpawnError.from_errno(error.errno or errno.EIO, "descriptors"))
+
+    def _begin(self, message: StartProcess) -> None:
+        request = spawn_request(message.params)
         self._streams = ChildStreams()
-        self._streams.await_spawn(ticket)
+        self._input = ChildInput(self._streams, self._settings.stdin_queue, self.send)
+        self._streams.await_spawn(spawn_soon(request))
         self._watch = ThespianWatch([self._streams.fileno()])
         self._held_for_session = message.held
         self._apply_hold()
@@ -273,70 +274,23 @@ class ProcessActor(GuardedActor):
     # -- input ----------------------------------------------------------------------------------------------------
 
     def _write(self, call: Call, params: ProcessWriteParams) -> msgspec.Struct | None:
-        if not self._stdin_open():
-            return self._write_result("stdinClosed")
+        if self._state is not State.RUNNING or not self._input.open:
+            return self._input.result("stdinClosed")
         self._stir()
-        return self._offer(Write(call.token, call.bridge, params.write_id, params.chunk, params.offset))
+        self._input.offer(Write(call.token, call.bridge, params.write_id, params.chunk, params.offset))
+        return None
 
     def _close_stdin(self, call: Call, params: ProcessCloseStdinParams) -> msgspec.Struct | None:
-        if not self._stdin_open():
-            return self._write_result("stdinClosed")
+        if self._state is not State.RUNNING or not self._input.open:
+            return self._input.result("stdinClosed")
         end_of_file = None
         if self._start.params.tty:
             # A terminal has no end of input but what its line discipline makes of VEOF; raw mode makes nothing of it.
             assert self._child is not None
             end_of_file = self._child.eof_char()
         self._stir()
-        return self._offer(Write(call.token, call.bridge, None, end_of_file))
-
-    def _stdin_open(self) -> bool:
-        return self._state is State.RUNNING and self._streams.has_input and not self._stdin.ending
-
-    def _offer(self, write: Write) -> msgspec.Struct | None:
-        settled = self._stdin.offer(write)
-        if settled is not None:
-            self._tell_settled([settled])
-        self._push_input()
+        self._input.offer(Write(call.token, call.bridge, None, end_of_file))
         return None
-
-    def _tell_settled(self, settled: list[Settled]) -> None:
-        for each in settled:
-            if not each.accepted:
-                error = InvalidParams(
-                    f"offset {each.write.offset} is ahead of the {each.accepted_bytes} bytes of input accepted so far",
-                    {"kind": "offsetAhead", "acceptedBytes": each.accepted_bytes},
-                )
-                self.send(each.write.bridge, Failure(each.write.token, error))
-            else:
-                self._tell_write(each.write, "accepted")
-
-    def _tell_write(self, write: Write, status: WriteStatus) -> None:
-        self.send(write.bridge, Answer(write.token, self._write_result(status)))
-
-    def _write_result(self, status: WriteStatus) -> ProcessWriteResult:
-        return ProcessWriteResult(
-            status=status, accepted=status == "accepted", accepted_bytes=self._stdin.accepted_bytes
-        )
-
-    def _push_input(self) -> None:
-        while (chunk := self._stdin.next_chunk()) is not None:
-            try:
-                count = self._streams.write(chunk)
-            except OSError:
-                # EPIPE: nobody has the other end open any more (write(2)); EIO on a terminal means the same.
-                self._close_input()
-                return
-            if not count:
-                break
-            self._tell_settled(self._stdin.written(count))
-        self._streams.want_room(chunk is not None)
-        if chunk is None and self._stdin.ending:
-            self._close_input()
-
-    def _close_input(self) -> None:
-        self._streams.close_input()
-        for write in self._stdin.close():
-            self._tell_write(write, "stdinClosed")
 
     # -- what the child does --------------------------------------------------------------------------------------
 
@@ -349,7 +303,7 @@ class ProcessActor(GuardedActor):
             elif name == streams.EXIT:
                 self._exited()
             elif name == streams.STDIN:
-                self._push_input()
+                self._input.push()
             elif name in self._streams.outputs and not self._streams.held:
                 self._take_output(name)
 
@@ -392,7 +346,7 @@ class ProcessActor(GuardedActor):
             self._drain()
         self._streams.forget_exit(child)
         status = child.reap()
-        self._close_input()
+        self._input.close()
         for key in ("timeout", "idle"):
             self._deadlines.cancel(key)
         exit = self._record.exited(status.code, status.signal, self._reason)
@@ -502,9 +456,8 @@ class ProcessActor(GuardedActor):
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, sender: Address) -> None:
         self._waits.take_of(message.bridge)
-        if self._stdin.withdraw(message.bridge):
-            self._tell_settled(self._stdin.settle_waiting())
-            self._push_input()
+        if self._state is not State.FAILED and self._state is not State.STARTING:
+            self._input.withdraw(message.bridge)
         if self._held_by == message.bridge:
             self._held_by = None
             self._apply_hold()
@@ -523,7 +476,9 @@ class ProcessActor(GuardedActor):
     def _end_waits(self, bridge: Address) -> None:
         for waiter in self._waits.take_of(bridge):
             self.send(waiter.bridge, Answer(waiter.token, self._record.answer_anyway(waiter)))
-        for write in self._stdin.withdraw(bridge):
+        if self._state is State.FAILED:
+            return
+        for write in self._input.withdraw(bridge):
             error = InternalError("the connection's input ended before standard input had room for this write")
             self.send(write.bridge, Failure(write.token, error))
 
@@ -616,21 +571,3 @@ class ProcessActor(GuardedActor):
         ProcessFlowParams: _flow,
         ProcessTerminateParams: _terminate,
     }
-
-
-def spawn_request(params: ProcessStartParams) -> SpawnRequest:
-    """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
-    if params.host is not None or params.requirements is not None:
-        raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
-    if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedPermissions):
-        raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})
-    return SpawnRequest(
-        argv=params.argv,
-        cwd=cwd_path(params.cwd),
-        env=child_environment(params.env, params.env_policy, params.tty),
-        tty=params.tty,
-        pipe_stdin=params.pipe_stdin,
-        rows=params.rows,
-        cols=params.cols,
-        arg0=params.arg0,
-    )
