@@ -51,6 +51,7 @@ from actors.messages import (
 from actors.observers import Observer, Observers
 from protocol.errors import (
     ActorLost,
+    ExecServerError,
     InternalError,
     InvalidRequest,
     SessionAttached,
@@ -121,7 +122,7 @@ class RouterActor(GuardedActor):
         for session in list(self._sessions.values()):
             if session.bridge is not None:
                 self.send(session.bridge, Displaced("the server is shutting down"))
-            self._refuse_contenders(session)
+            self._refuse_contenders(session, InternalError("the server is shutting down"))
             self._end(session)
         self.send(sender, ShutdownDone())
 
@@ -173,17 +174,26 @@ class RouterActor(GuardedActor):
         self.send(session.connection, BridgeAttached(bridge))
 
     def receiveMsg_BridgeClosed(self, message: BridgeClosed, bridge: Address) -> None:
-        session = self._sessions.get(message.session_id) if message.session_id is not None else None
-        if session is not None:
-            session.contenders = [each for each in session.contenders if each[0] != bridge]
-            if session.bridge == bridge:
+        if message.session_id is None:
+            self._end_untold_session(bridge)
+        elif (session := self._sessions.get(message.session_id)) is not None:
+            if session.bridge != bridge:
+                self._withdraw_contender(session, bridge)
+            else:
                 self._detach(session)
                 if message.end_session:
-                    self._refuse_contenders(session)
+                    self._refuse_contenders(session, UnknownSession(session.session_id))
                     self._end(session)
                 else:
                     self._attach_first_contender(session)
         self.send(bridge, ActorExitRequest())
+
+    def _end_untold_session(self, bridge: Address) -> None:
+        """The connection went before the answer to its initialize came: nobody knows the id of its new session."""
+        for session in self._sessions.values():
+            if session.bridge == bridge:
+                self._end(session)
+                return
 
     def _detach(self, session: Session) -> None:
         self.send(session.connection, BridgeDetached(session.bridge))
@@ -221,18 +231,23 @@ class RouterActor(GuardedActor):
         session = self._sessions.get(message.session_id)
         if session is not None and session.bridge == bridge:
             self._deadlines.cancel(("probe", session.session_id))
-            self._refuse_contenders(session)
+            self._refuse_contenders(session, SessionAttached(session.session_id))
 
-    def _refuse_contenders(self, session: Session) -> None:
+    def _refuse_contenders(self, session: Session, error: ExecServerError) -> None:
         for bridge, token in session.contenders:
-            self.send(bridge, Failure(token, SessionAttached(session.session_id)))
+            self.send(bridge, Failure(token, error))
         session.contenders = []
+
+    def _withdraw_contender(self, session: Session, bridge: Address) -> None:
+        session.contenders = [each for each in session.contenders if each[0] != bridge]
+        if not session.contenders:
+            self._deadlines.cancel(("probe", session.session_id))
 
     def _attach_first_contender(self, session: Session) -> None:
         if session.contenders:
             (bridge, token), session.contenders = session.contenders[0], session.contenders[1:]
             self._attach(session, bridge, token)
-            self._refuse_contenders(session)
+            self._refuse_contenders(session, SessionAttached(session.session_id))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
         for key in self._deadlines.due(message.payload):
