@@ -133,6 +133,7 @@ class BridgeActor(GuardedActor):
         self._outbox_bytes = 0
         self._congested = False
         self._taking = False
+        self._bounded = False
         self._piecemeal_bytes = 0
         self._max_message = MAX_MESSAGE
         self._input_ended = False
@@ -161,8 +162,10 @@ class BridgeActor(GuardedActor):
         """Work off what has arrived, as far as the bounds allow; whatever lifts a bound calls this again."""
         if self._taking:
             return
+        self._bounded = False
         for _ in range(TAKEN_A_TURN):
             if not self._may_take():
+                self._bounded = True
                 return
             messages = self._transport.take(1)
             if not messages:
@@ -292,7 +295,7 @@ class BridgeActor(GuardedActor):
                 self._send_error(pending.request_id, error)
                 return
         self._put_fitting(pending.request_id, result)
-        if pending.is_read:
+        if self._bounded:
             self._take()
         self._close_if_finished()
 
