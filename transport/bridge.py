@@ -139,6 +139,7 @@ class BridgeActor(GuardedActor):
         self._input_ended = False
         self._waits_ended = False
         self._probed = False
+        self._left = False
         self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_Open(self, message: Open, sender: Address) -> None:
@@ -466,19 +467,26 @@ class BridgeActor(GuardedActor):
 
     def receiveMsg_TransportClosed(self, message: TransportClosed, sender: Address) -> None:
         log.info("%s: closed: %s", self._transport.peer, message.reason)
-        while self._phase is Phase.READY and (arrived := self._transport.take(TAKEN_A_TURN)):
+        while self._phase in (Phase.ATTACHED, Phase.READY) and (arrived := self._transport.take(TAKEN_A_TURN)):
             # What arrived before the cut is carried out; the answers have nowhere to go.
             for data in arrived:
                 self._receive(data)
         self._phase = Phase.CLOSED
         self._pending.clear()
         self._outbox.clear()
-        ends = not self._transport.resumable or self._dialect.session_ends_with_connection
-        self.send(self._router, BridgeClosed(self._session_id, ends))
+        self._leave()
+
+    def _leave(self) -> None:
+        """Tell the router, once, that its sessions have no connection here any more."""
+        if not self._left:
+            self._left = True
+            ends = not self._transport.resumable or self._dialect.session_ends_with_connection
+            self.send(self._router, BridgeClosed(self._session_id, ends))
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
-        if self._phase is not Phase.CLOSED and hasattr(self, "_transport"):
+        if hasattr(self, "_transport"):
             self._close(CLOSE_GOING_AWAY, "the server is shutting down")
+            self._leave()
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         """A fault may have broken off a message half taken or half answered: nothing can be promised any more."""
