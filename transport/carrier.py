@@ -100,8 +100,9 @@ class Carrier:
             self._notify(event)
 
     def _emit_closed(self, reason: str) -> None:
-        """Tell the end, once; no event follows it."""
+        """Tell the end, once and behind everything else; no event follows it."""
         if self._closed is None:
+            self._arrived()
             self._closed = TransportClosed(reason)
             if self._notify is not None:
                 self._notify(self._closed)

@@ -31,7 +31,7 @@ MESSAGE_TOO_BIG: Final = 1009
 _MASKED = 0x80
 _RESERVED_BITS = 0x70
 _CONTINUATION, _BINARY = 0x0, 0x2
-_CONTROL, _PONG = 0x8, 0xA
+_CONTROL, _CLOSE, _PONG = 0x8, 0x8, 0xA
 _CONTROL_LIMIT = 125
 _SLICE = 1024 * 1024
 _VIEW_ABOVE = 4096  # bytes from which a view is cheaper than a copy
@@ -61,6 +61,7 @@ class FrameReader:
     __slots__ = (
         "_body",
         "_decoder",
+        "_ended",
         "_fin",
         "_left",
         "_limit",
@@ -81,6 +82,7 @@ class FrameReader:
         self._text = False
         self._body: bytearray | None = None  # the message in progress, if any
         self._decoder: codecs.IncrementalDecoder | None = None
+        self._ended = False  # by a Close frame
         self.controls: list[bytes] = []
         self.failure: tuple[int, str] | None = None
         self.stopped = False
@@ -91,7 +93,7 @@ class FrameReader:
 
         Returns the number of bytes in the messages appended.
         """
-        if self.failure is not None:
+        if self._ended or self.failure is not None:
             return 0
         if self._rest:
             data = self._rest + data
@@ -105,6 +107,8 @@ class FrameReader:
                 appended += self._absorb(piece, inbox)
                 if self.failure is not None:
                     return appended
+                if not self._left:
+                    room -= 1
                 continue
             if room <= 0:
                 self.stopped = True
@@ -144,6 +148,9 @@ class FrameReader:
                     if not whole:
                         break
                     self.controls.append(data[at:end])
+                    if first & 0x0F == _CLOSE:
+                        self._ended = True
+                        return appended
                     at = end
                 else:
                     if size < start:

@@ -40,6 +40,8 @@ FRAGMENT_ABOVE: Final = 4 * 1024 * 1024
 FRAGMENT: Final = 1024 * 1024
 CLOSE_SECONDS: Final = 1.5
 """How long we wait for the peer's Close frame, and for the end of its data after it."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks for a hang-up while reading is paused."""
 UNSENT_PONGS: Final = 256
 """Reading pauses while more Pongs than this wait to be sent: who pings and does not read must not fill our
 memory."""
@@ -48,7 +50,7 @@ _WRITE_AT_ONCE = 256 * 1024  # more than this in one turn is written before its 
 _PULL_MARK = 256 * 1024  # fragments are made while less than this waits in the socket's buffer
 _PULL_TURN = 4 * 1024 * 1024  # and no more than this in one turn
 _PING = 0x9
-_LOOK_SECONDS = 1.0  # between two looks for a hang-up while reading is paused
+_NO_CLOSE_FRAME = "peer closed the connection without a Close frame"
 
 _log = logging.getLogger(__name__)
 # The library logs every frame with its contents at DEBUG, and a line a connection at INFO.
@@ -146,10 +148,9 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
 
     def eof_received(self) -> bool:
         if self._state in (_State.OPEN, _State.CLOSING):
-            self._finish("peer closed the connection without a Close frame")
-        else:
-            self._transport.close()
-        return True  # we close by ourselves, when what is queued is flushed
+            self._finish(_NO_CLOSE_FRAME)
+        self._transport.close()  # what is queued is still flushed
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = _State.GONE
@@ -224,8 +225,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._state = _State.GONE
             self._cancel_timers()
             self._drop_output()
+            self._loop.call_soon(self._emit_closed, reason)  # before the loop tells of a lost connection
             self._transport.abort()
-            self._loop.call_soon(self._emit_closed, reason)
 
     # The opening handshake.
 
@@ -354,7 +355,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._transport.pause_reading()
             self._liveness.pause(now)
             self._taken_since_look = False
-            self._schedule_look(_LOOK_SECONDS)
+            self._schedule_look(LOOK_SECONDS)
 
     # Writing.
 
@@ -467,7 +468,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         """Have `resume_writing` called when the buffer of the socket has fallen to what we wait for."""
         if self._waiting:
             limit = _PULL_MARK // 4
-        elif self._state is not _State.OPEN:
+        elif self._state is not _State.OPEN or self._pongs >= UNSENT_PONGS:
             limit = 0
         elif self._mark is not None:
             limit = self._mark
@@ -502,13 +503,14 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         if verdict.ping:
             self._send_ping()
         delay = verdict.next_look - now
-        self._schedule_look(min(delay, _LOOK_SECONDS) if self._paused else delay)
+        self._schedule_look(min(delay, LOOK_SECONDS) if self._paused else delay)
 
     def _end_if_hung_up(self) -> bool:
         """End the connection if the peer has closed or reset it, unread data or not."""
         if self._state is not _State.OPEN or not _hung_up(self._socket):
             return False
-        self._finish("peer closed the connection without a Close frame")
+        self._finish(_NO_CLOSE_FRAME)
+        self._transport.close()
         return True
 
     def _answer_probe(self) -> None:
@@ -542,9 +544,9 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         self._timer = self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
-        if self._transport.can_write_eof():
+        try:
             self._transport.write_eof()
-        else:
+        except (OSError, NotImplementedError):  # reset in the meantime; TLS cannot be half-closed
             self._transport.close()
 
     def _cancel_timers(self) -> None:

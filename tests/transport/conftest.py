@@ -1,8 +1,8 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.transport.support import Served
+from tests.transport.support import Served, opened
 from transport.listen import WebSocketUrl, serve_websocket
 
 
@@ -10,6 +10,13 @@ from transport.listen import WebSocketUrl, serve_websocket
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
     """Every carrier has to work on both loops: they differ in how they buffer, pause and end."""
     return "asyncio", {"use_uvloop": request.param == "uvloop"}
+
+
+@pytest.fixture(autouse=True)
+def close_raw_clients() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
 
 
 @pytest.fixture

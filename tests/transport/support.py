@@ -130,13 +130,19 @@ def frame_head(first: int, length: int, masked: int = 0x80) -> bytes:
     return struct.pack("!BBQ", first, masked | 127, length)
 
 
+opened: list[RawClient] = []
+"""Closed after each test, so that a failure is not followed by complaints about sockets."""
+
+
 class RawClient:
     """A socket that says exactly what it is told to, and reads frames without judging them."""
 
-    def __init__(self, receive_buffer: int | None = None) -> None:
+    def __init__(self, buffers: int | None = None) -> None:
         self.socket = socket.socket()
-        if receive_buffer is not None:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        opened.append(self)
+        if buffers is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
         self.socket.setblocking(False)
         self._buffer = bytearray()
 
