@@ -551,8 +551,9 @@ class ProcessActor(GuardedActor):
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
-        elif isinstance(message, StartProcess) and self._state is State.STARTING:
+        elif isinstance(message, (StartProcess, WatchMessage)) and self._state is State.STARTING:
             self._fail_start(InternalError(f"the start failed inside the server: {error}"))
+            self._let_go()
         elif isinstance(message, WatchMessage) and self._state in (State.RUNNING, State.EXITED):
             log.error("process %r is ended after a fault of the server", self._process_id)
             self._tell_end("terminated")

@@ -5,10 +5,12 @@ An epoll or kqueue descriptor is itself pollable, so one ThespianWatch serves re
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 
 from actors.child.spawn import Child, SpawnTicket
+from protocol.errors import SpawnError
 from protocol.process import Stream
 
 READ_SIZE = 65536
@@ -65,6 +67,18 @@ class ChildStreams:
         ticket, self._ticket = self._ticket, None
         self._selector.unregister(ticket.fileno())
         child = self._child = ticket.result()
+        try:
+            self._watch_child(child)
+        except OSError as error:
+            # The kernel bounds what all epoll descriptors of a user may watch (epoll(7), max_user_watches).
+            self._outputs.clear()
+            self._input = None
+            child.kill_tree()
+            child.release()
+            raise SpawnError.from_errno(error.errno or errno.EIO, "descriptors") from None
+        return child
+
+    def _watch_child(self, child: Child) -> None:
         self._selector.register(child.pidfd, selectors.EVENT_READ, EXIT)
         if child.master is not None:
             self._outputs["pty"] = self._input = child.master
@@ -76,7 +90,6 @@ class ChildStreams:
                 self._outputs["stderr"] = child.stderr
         if not self._held:
             self._watch_outputs()
-        return child
 
     def forget_exit(self, child: Child) -> None:
         """The exit has been seen; to be called before the child is reaped, which closes its pidfd."""
