@@ -113,7 +113,7 @@ class ProcessActor(GuardedActor):
         self._state = State.STARTING
         self._watch: ThespianWatch | None = None
         self._child: Child | None = None
-        self._deferred: list[Call | EndWaits | Observe] = []
+        self._deferred: list[Call | EndWaits | Observe | BridgeDetached] = []
         self._lull = Lull()
         self._deadlines = Deadlines(self.wakeupAfter)
         self._waits = Waits(self._deadlines)
@@ -196,6 +196,8 @@ class ProcessActor(GuardedActor):
                     self._end_waits(message.bridge)
                 case Observe():
                     self.receiveMsg_Observe(message, None)
+                case BridgeDetached():
+                    self._drop_requests(message.bridge)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -455,17 +457,24 @@ class ProcessActor(GuardedActor):
                     self._take_output(name)
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, sender: Address) -> None:
-        self._waits.take_of(message.bridge)
-        if self._state is not State.FAILED and self._state is not State.STARTING:
-            self._input.withdraw(message.bridge)
-        if self._held_by == message.bridge:
-            self._held_by = None
-            self._apply_hold()
+        if self._state is State.STARTING:
+            self._deferred.append(message)
+        else:
+            self._drop_requests(message.bridge)
         if self._start.params.on_disconnect == "terminate" and message.of_owner:
             if self._state is State.STARTING:
                 self._reason, self._end_at_start = "terminated", 0.0
             else:
                 self._end("terminated", 0.0)
+
+    def _drop_requests(self, bridge: Address) -> None:
+        """Nobody waits for the answers of this bridge any more, and it holds no output back."""
+        self._waits.take_of(bridge)
+        if self._state is not State.FAILED:
+            self._input.withdraw(bridge)
+        if self._held_by == bridge:
+            self._held_by = None
+            self._apply_hold()
 
     def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
         if self._state is State.STARTING:
