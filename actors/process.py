@@ -122,6 +122,7 @@ class ProcessActor(GuardedActor):
         self._end_at_start: float | None = None
         self._held_for_session = False
         self._held_by: Address = None
+        self._abandon_when_released = False
 
     def watch(self) -> ThespianWatch | None:
         return None if self._lull.resting else self._watch
@@ -418,9 +419,15 @@ class ProcessActor(GuardedActor):
             self._deadlines.set("idle", remaining)
 
     def _abandon_outputs(self) -> None:
-        if self._state is State.EXITED:
-            self._streams.close_streams()
-            self._close_if_done()
+        """The exit was long enough ago: take what is there, and wait no longer for who holds the streams open."""
+        if self._state is not State.EXITED:
+            return
+        if self._streams.held:
+            self._abandon_when_released = True
+            return
+        self._drain()
+        self._streams.close_streams()
+        self._close_if_done()
 
     def _stir(self) -> None:
         """Somebody writes to the child, and waits for the echo."""
@@ -455,6 +462,8 @@ class ProcessActor(GuardedActor):
             if self._state in (State.RUNNING, State.EXITED):
                 for name in self._streams.outputs:
                     self._take_output(name)
+            if self._abandon_when_released:
+                self._abandon_outputs()
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, sender: Address) -> None:
         if self._state is State.STARTING:
