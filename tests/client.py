@@ -26,6 +26,7 @@ PATIENCE_S = 30.0
 """The end of every wait; a test that gets there has failed."""
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
+_write_ids = itertools.count(1)  # of all clients: a session remembers those of its last connection
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -215,7 +216,6 @@ class Client:
         self.strangers: list[dict[str, Any]] = []
         """Answers with an id that was not ours: -1 for what could not be parsed."""
         self._ids = itertools.count(1)
-        self._write_ids = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._waiters: set[asyncio.Future[None]] = set()
         self._fault: Exception | None = None
@@ -319,7 +319,7 @@ class Client:
 
     def write_params(self, process_id: str, data: bytes, write_id: str | None = None) -> dict[str, str]:
         """Params of `process/write`."""
-        chosen = write_id or f"w{next(self._write_ids)}"
+        chosen = write_id or f"w{next(_write_ids)}"
         return {"processId": process_id, "chunk": base64.b64encode(data).decode(), "writeId": chosen}
 
     # Processes.

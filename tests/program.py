@@ -109,7 +109,7 @@ async def stdio_program(*flags: str, **popen: Any) -> AsyncIterator[tuple[Client
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
         source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
         sink, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(loop=loop), process.stdin
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
         )
         client = Client(StdioLink(reader, asyncio.StreamWriter(sink, protocol, None, loop)))
         try:
