@@ -138,6 +138,8 @@ class BridgeActor(GuardedActor):
         self._max_message = MAX_MESSAGE
         self._input_ended = False
         self._waits_ended = False
+        self._finished = False
+        self._written = 0
         self._probed = False
         self._left = False
         self._deadlines = Deadlines(self.wakeupAfter)
@@ -288,14 +290,13 @@ class BridgeActor(GuardedActor):
         pending = self._release(message.token)
         if pending is None:
             return
-        result = message.result
-        if isinstance(result, ProcessWriteResult):
-            try:
+        try:
+            result = message.result
+            if isinstance(result, ProcessWriteResult):
                 result = self._dialect.write_answer(result, pending.process_id or "")
-            except ExecServerError as error:
-                self._send_error(pending.request_id, error)
-                return
-        self._put_fitting(pending.request_id, result)
+            self._put_fitting(pending.request_id, result)
+        except ExecServerError as error:
+            self._send_error(pending.request_id, error)
         if self._bounded:
             self._take()
         self._close_if_finished()
@@ -312,7 +313,7 @@ class BridgeActor(GuardedActor):
         self._close_if_finished()
 
     def receiveMsg_Notify(self, message: Notify, router: Address) -> None:
-        if self._phase is not Phase.CLOSED:
+        if self._phase is not Phase.CLOSED and not self._finished:
             self._put(message.notification)
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, sender: Address) -> None:
@@ -328,6 +329,7 @@ class BridgeActor(GuardedActor):
                 self._release(token)
                 self._send_error(pending.request_id, ActorLost(reason))
         self._take()
+        self._close_if_finished()
 
     def _release(self, token: int) -> Pending | None:
         """Take a request off the books; None where the client is gone and nobody waits for the answer."""
@@ -368,6 +370,7 @@ class BridgeActor(GuardedActor):
         self._judge_congestion()
 
     def _write(self, item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> None:
+        self._written += 1
         if not isinstance(item, tuple):
             self._transport.send(self._codec.encode_notification(item))
         elif (size := size_of(item)) > PIECEMEAL_ABOVE:
@@ -378,7 +381,9 @@ class BridgeActor(GuardedActor):
 
     def _pieces(self, request_id: RequestId, result: msgspec.Struct, size: int) -> Iterator[bytes]:
         try:
-            yield from self._codec.encode_result_pieces(request_id, result)
+            for piece in self._codec.encode_result_pieces(request_id, result):
+                self._written += 1
+                yield piece
         finally:
             self._piecemeal_bytes -= size
 
@@ -424,7 +429,7 @@ class BridgeActor(GuardedActor):
     def receiveMsg_InputEnded(self, message: InputEnded, sender: Address) -> None:
         """Carry out what was read, answer the waits with what there is, then close."""
         self._input_ended = True
-        self._deadlines.set("input ended", self._settings.end_of_input_grace)
+        self._watch_progress()
         self._take()
 
     def _end_waits_at_end_of_input(self) -> None:
@@ -436,14 +441,29 @@ class BridgeActor(GuardedActor):
         self._close_if_finished()
 
     def _close_if_finished(self) -> None:
-        """After the end of the input the connection is over once everything is answered and on its way."""
-        if self._waits_ended and self._phase is not Phase.CLOSED and not self._pending and not self._outbox:
-            self._close(1000, "end of input")
+        """After the end of the input the connection is over once everything is answered and on its way.
+
+        Events that come after the last answer are not sent, or an endless child would keep the session.
+        """
+        if self._waits_ended and self._phase is not Phase.CLOSED and not self._pending:
+            self._finished = True
+            if not self._congested and not self._outbox:
+                self._close(1000, "end of input")
+
+    def _watch_progress(self) -> None:
+        progress = (self._written, self._transport.buffered())
+        self._deadlines.set(progress, self._settings.end_of_input_grace)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
-        if self._deadlines.due(message.payload) and self._phase is not Phase.CLOSED:
-            self._close(1000, "end of input")
-            self._transport.abort("the output was not read in time after the end of the input")
+        """After the end of the input: go on as long as somebody takes the output."""
+        for before in self._deadlines.due(message.payload):
+            if self._phase is Phase.CLOSED:
+                return
+            if before != (self._written, self._transport.buffered()):
+                self._watch_progress()
+            else:
+                self._close(1000, "end of input")
+                self._transport.abort("the output was not read in time after the end of the input")
 
     def receiveMsg_Probe(self, message: Probe, router: Address) -> None:
         if self._phase is not Phase.CLOSED:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from tests.client import PATIENCE_S, expect_error, result_of, start_params
-from tests.program import command, eventually, launched, marker, running, stdio_program
+from tests.program import ROOT, command, eventually, launched, marker, running, stdio_program
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ HELLO = [
 def piped(*messages: object, end: bytes = b"\n", **options: object) -> tuple[list[dict[str, object]], int]:
     """Send all lines in one go, end the input; what came back, and the exit status."""
     lines = b"".join(msgspec.json.encode(message) + end for message in (*HELLO, *messages))
-    done = subprocess.run(command(), input=lines, stdout=subprocess.PIPE, timeout=PATIENCE_S, cwd=os.getcwd())
+    done = subprocess.run(command(), input=lines, stdout=subprocess.PIPE, timeout=PATIENCE_S, cwd=ROOT)
     return [msgspec.json.decode(line) for line in done.stdout.splitlines()], done.returncode
 
 
@@ -221,7 +221,7 @@ def test_a_session_on_stdio_cannot_be_resumed_by_another_program() -> None:
     session_id = answers[0]["result"]["sessionId"]  # type: ignore[index]
     line = {"id": 1, "method": "initialize", "params": {"clientName": "x", "resumeSessionId": session_id}}
     done = subprocess.run(
-        command(), input=msgspec.json.encode(line) + b"\n", stdout=subprocess.PIPE, timeout=PATIENCE_S, cwd=os.getcwd()
+        command(), input=msgspec.json.encode(line) + b"\n", stdout=subprocess.PIPE, timeout=PATIENCE_S, cwd=ROOT
     )
     assert msgspec.json.decode(done.stdout)["error"]["message"] == f"unknown session id {session_id}"
     assert (status, done.returncode) == (0, 0)
