@@ -165,7 +165,7 @@ def _make_attributes() -> ctypes.Array[ctypes.c_char]:
     _libc.sigemptyset(signals)
     _check(_libc.posix_spawnattr_setsigmask(attributes, signals))
     # By hand: sigfillset leaves out 32 and 33, libc's own, which posix_spawn then ignores in the child instead.
-    signals[:_SIGSET] = b"\xff" * _SIGSET
+    ctypes.memset(signals, 0xFF, _SIGSET)
     _check(_libc.posix_spawnattr_setsigdefault(attributes, signals))
     return attributes
 
