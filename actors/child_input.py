@@ -29,9 +29,14 @@ class ChildInput:
     def offer(self, write: Write) -> None:
         """Accept a write, or have it wait for room."""
         settled = self._queue.offer(write)
-        if settled is not None:
-            self._tell_settled([settled])
         self.push()
+        if settled is None:
+            return
+        if settled.accepted and not self._streams.has_input and not self._queue.ending:
+            # The pipe broke just now, and this write is lost with it.
+            self._tell(write.bridge, Answer(write.token, self.result("stdinClosed")))
+        else:
+            self._tell_settled([settled])
 
     def push(self) -> None:
         """Write what the child takes now; `streams` says when there is room for more."""
