@@ -551,6 +551,8 @@ class ProcessActor(GuardedActor):
     def _let_go(self) -> None:
         """End the child, if there is one, with all its descendants, and close everything."""
         self._watch = None
+        if hasattr(self, "_input"):
+            self._input.close()
         child, self._child = self._child, None
         if hasattr(self, "_streams"):
             self._streams.close()
@@ -572,7 +574,7 @@ class ProcessActor(GuardedActor):
         elif isinstance(message, (StartProcess, WatchMessage)) and self._state is State.STARTING:
             self._fail_start(InternalError(f"the start failed inside the server: {error}"))
             self._let_go()
-        elif isinstance(message, WatchMessage) and self._state in (State.RUNNING, State.EXITED):
+        elif self._state in (State.RUNNING, State.EXITED):
             log.error("process %r is ended after a fault of the server", self._process_id)
             self._tell_end("terminated")
             self._let_go()
