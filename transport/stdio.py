@@ -21,6 +21,7 @@ import itertools
 import logging
 import os
 import queue
+import select
 import socket
 import stat
 import threading
@@ -227,60 +228,80 @@ class _Sink(Protocol):
 
 
 def _open_source(fd: int, loop: asyncio.AbstractEventLoop, received: Callable[[bytes], None]) -> _Source:
-    ready = _open_pollable(fd, os.O_RDONLY)
-    if ready is None:
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISSOCK(kind):
+        return _ReadySource(_Socket(fd, select.EPOLLIN, loop), received)
+    own = _open_anew(fd, kind, os.O_RDONLY)
+    if own is None:
         return _ThreadSource(fd, loop, received)
-    return _ReadySource(ready, loop, received)
+    return _ReadySource(_Pipe(own, loop.add_reader, loop.remove_reader), received)
 
 
 def _open_sink(
-    fd: int,
-    loop: asyncio.AbstractEventLoop,
-    progressed: Callable[[], None],
-    broken: Callable[[OSError], None],
+    fd: int, loop: asyncio.AbstractEventLoop, progressed: Callable[[], None], broken: Callable[[OSError], None]
 ) -> _Sink:
-    ready = _open_pollable(fd, os.O_WRONLY)
-    if ready is None:
-        return _ThreadSink(fd, loop, progressed, broken)
-    return _ReadySink(ready, loop, progressed, broken)
-
-
-def _open_pollable(fd: int, mode: int) -> _Pipe | _Socket | None:
-    """A way to `fd` that never blocks and leaves its flags alone; None if there is none."""
     kind = os.fstat(fd).st_mode
     if stat.S_ISSOCK(kind):
-        return _Socket(fd)
+        return _ReadySink(_Socket(fd, select.EPOLLOUT, loop), loop, progressed, broken)
+    own = _open_anew(fd, kind, os.O_WRONLY)
+    if own is None:
+        return _ThreadSink(fd, loop, progressed, broken)
+    return _ReadySink(_Pipe(own, loop.add_writer, loop.remove_writer), loop, progressed, broken)
+
+
+def _open_anew(fd: int, kind: int, mode: int) -> int | None:
+    """A description of our own for a pipe or terminal, non-blocking; None if there is none to be had."""
     if not stat.S_ISFIFO(kind) and not (stat.S_ISCHR(kind) and os.isatty(fd)):
         return None
-    flags = mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     try:
-        return _Pipe(os.open(f"/proc/self/fd/{fd}", flags))
+        return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        return None  # another user's pipe, no /proc: the thread will do, and tell what is broken
+        return None  # another user's pipe, no reader, no /proc: the thread will do, and tell what is broken
 
 
 class _Pipe:
-    """A pipe or terminal, opened anew."""
+    """A pipe or terminal that was opened anew, for one direction."""
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
+    def __init__(self, fd: int, watch: Callable[..., object], unwatch: Callable[[int], object]) -> None:
+        self._fd = fd
+        self._watch = watch
+        self._unwatch = unwatch
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever it is ready."""
+        self._watch(self._fd, callback)
+
+    def unwatch(self) -> None:
+        self._unwatch(self._fd)
 
     def read(self) -> bytes:
-        return os.read(self.fd, READ_SIZE)
+        return os.read(self._fd, READ_SIZE)
 
     def write(self, buffers: list[bytes | memoryview]) -> int:
-        return os.writev(self.fd, buffers)
+        return os.writev(self._fd, buffers)
 
     def close(self) -> None:
-        os.close(self.fd)
+        os.close(self._fd)
 
 
 class _Socket:
-    """A socket, with flags a call."""
+    """A socket, asked with every call not to wait; for one direction.
 
-    def __init__(self, fd: int) -> None:
+    It is watched through an epoll descriptor, because uvloop sets O_NONBLOCK on whatever it watches itself.
+    """
+
+    def __init__(self, fd: int, events: int, loop: asyncio.AbstractEventLoop) -> None:
         self._socket = socket.socket(fileno=os.dup(fd))
-        self.fd = self._socket.fileno()
+        self._epoll = select.epoll()
+        self._epoll.register(self._socket, events)
+        self._loop = loop
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever it is ready."""
+        self._loop.add_reader(self._epoll.fileno(), callback)
+
+    def unwatch(self) -> None:
+        self._loop.remove_reader(self._epoll.fileno())
 
     def read(self) -> bytes:
         return self._socket.recv(READ_SIZE, socket.MSG_DONTWAIT)
@@ -289,31 +310,29 @@ class _Socket:
         return self._socket.sendmsg(buffers, (), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
     def close(self) -> None:
+        self._epoll.close()
         self._socket.close()
 
 
 class _ReadySource:
-    def __init__(
-        self, ready: _Pipe | _Socket, loop: asyncio.AbstractEventLoop, received: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, ready: _Pipe | _Socket, received: Callable[[bytes], None]) -> None:
         self._ready = ready
-        self._loop = loop
         self._received = received
         self._open = True
         self.resume()
 
     def pause(self) -> None:
         if self._open:
-            self._loop.remove_reader(self._ready.fd)
+            self._ready.unwatch()
 
     def resume(self) -> None:
         if self._open:
-            self._loop.add_reader(self._ready.fd, self._on_readable)
+            self._ready.watch(self._on_readable)
 
     def stop(self) -> None:
         if self._open:
-            self._loop.remove_reader(self._ready.fd)
             self._open = False
+            self._ready.unwatch()
             self._ready.close()
 
     def _on_readable(self) -> None:
@@ -368,11 +387,10 @@ class _ReadySink:
                 self._wait(True)
                 return
             except OSError as error:
-                self._wait(False)
                 buffers.clear()
                 self.pending = 0
                 self._loop.call_soon(self._broken, error)
-                return
+                break
             self.pending -= written
             while written:
                 first = buffers.popleft()
@@ -386,9 +404,9 @@ class _ReadySink:
         if wanted is not self._waits:
             self._waits = wanted
             if wanted:
-                self._loop.add_writer(self._ready.fd, self._on_writable)
+                self._ready.watch(self._on_writable)
             else:
-                self._loop.remove_writer(self._ready.fd)
+                self._ready.unwatch()
 
     def _on_writable(self) -> None:
         self._write()
@@ -489,9 +507,7 @@ class _ThreadSink:
         self._progressed()
 
 
-def _call_on_loop(
-    loop: asyncio.AbstractEventLoop, callback: Callable[[_Argument], None], argument: _Argument
-) -> bool:
+def _call_on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[_Argument], None], argument: _Argument) -> bool:
     """False if the loop has ended in the meantime."""
     try:
         loop.call_soon_threadsafe(callback, argument)
