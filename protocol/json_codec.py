@@ -1,0 +1,196 @@
+"""JSON <-> messages: one JSON value a message, in and out.
+
+Decoding is strict where wire-spec section 2 is; a message is refused with ParseError, whose text is only the
+reason, params with InvalidParams, whose text names the member. Encoding has two ways with the same result:
+msgspec, and for messages with much binary data a bytes template filled by pybase64, which is ten times as
+fast at 64 KiB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pybase64
+from msgspec import UNSET, Raw, Struct
+
+from protocol import json_strict
+from protocol.decode_faults import params_fault, parse_reason
+from protocol.envelope import ErrorObject, Message, RequestId, Trace
+from protocol.errors import ExecServerError, InvalidParams, ParseError
+from protocol.json_params import params_decoder
+from protocol.methods import Method
+from protocol.process import OutputChunk, ProcessOutput, ProcessReadResult
+from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
+from protocol.wire_types import NoParams
+
+_BRACKET = ord("[")
+_SHALLOW = json_strict.MAX_DEPTH - 2
+"""Arrays that a plain message may have: the message itself and `params` are objects around them."""
+_PIECE = 384 * 1024
+"""Bytes of raw data in a piece, a multiple of 3 so that the base64 of pieces joins: 512 KiB encoded."""
+_TEMPLATE_FROM = 512
+"""Bytes of a chunk from which the template is faster than msgspec (measured: 0.8 against 0.9 us; 6 against 61
+at 64 KiB).
+"""
+_SMALL_RESULT = 2048
+"""Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
+_CHEAP_PROOF_UP_TO = 16 * 1024
+
+_b64encode: Callable[[bytes], bytes] = pybase64.b64encode
+_encode = msgspec.json.Encoder().encode
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decoders = MemberDecoders(
+    null=b"null", trace=msgspec.json.Decoder(Trace | None).decode, error=msgspec.json.Decoder(ErrorObject).decode
+)
+
+
+class JsonCodec:
+    """JSON, as text. Frames may be binary too; both arrive as bytes."""
+
+    name = "json"
+
+    def __init__(self) -> None:
+        self._decoders: dict[type[Struct], Callable[[Raw], Any]] = {}
+
+    def decode(self, message: bytes) -> Message:
+        try:
+            envelope = _decode_envelope(message)
+            _check_strictness(message, envelope)
+            return classify(envelope, _decoders)
+        except (
+            msgspec.MsgspecError,
+            json_strict.StrictnessError,
+            UnicodeDecodeError,
+            RecursionError,
+        ) as error:
+            raise ParseError(parse_reason(message, error)) from None
+
+    def decode_params(self, method: Method, params: Raw | None) -> Any:
+        kind = method.params
+        if params is None:
+            if kind is NoParams:
+                return NoParams()
+            raise InvalidParams(f"invalid type: null, expected struct {kind.__name__}")
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = params_decoder(kind)
+        try:
+            return decoder(params)
+        except msgspec.ValidationError as error:
+            raise InvalidParams(params_fault(error, kind)) from None
+
+    def encode_result(self, id: RequestId, result: Struct) -> bytes:
+        if type(result) is ProcessReadResult and _has_large_chunks(result):
+            return b"".join(_read_result_parts(id, result))
+        return _encode(ResultMessage(id, result))
+
+    def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
+        if type(result) is not ProcessReadResult:
+            yield self.encode_result(id, result)
+            return
+        pending: list[bytes] = []
+        size = 0
+        for part in _read_result_parts(id, result):
+            pending.append(part)
+            size += len(part)
+            if size >= _PIECE * 4 // 3:
+                yield b"".join(pending)
+                pending.clear()
+                size = 0
+        if pending:
+            yield b"".join(pending)
+
+    def encoded_size_hint(self, result: Struct) -> int:
+        if type(result) is ProcessReadResult:
+            return 512 + len(result.chunks) * 96 + _raw_size(result) * 4 // 3
+        return _SMALL_RESULT
+
+    def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
+        answer = ErrorMessage.of(id, error)
+        try:
+            return _encode(answer)
+        except UnicodeEncodeError:
+            # A name of the system that is not UTF-8 got into the text; nobody can be sent that as it is.
+            text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False, separators=(",", ":"))
+            return text.encode(errors="replace")
+
+    def encode_notification(self, notification: Struct) -> bytes:
+        if type(notification) is ProcessOutput and len(notification.chunk) >= _TEMPLATE_FROM:
+            head = (
+                b'{"method":"process/output","params":{"processId":%b,"seq":%d,"stream":"%b","offset":%d,"chunk":"'
+                % (
+                    _encode(notification.process_id),
+                    notification.seq,
+                    notification.stream.encode(),
+                    notification.offset,
+                )
+            )
+            return b"".join((head, _b64encode(notification.chunk), b'"}}'))
+        return _encode(NotificationMessage.of(notification))
+
+
+def _check_strictness(message: bytes, envelope: Envelope) -> None:
+    """Raise StrictnessError or UnicodeDecodeError for what msgspec lets pass."""
+    if not message.isascii():
+        message.decode()
+    if len(message) <= _CHEAP_PROOF_UP_TO and _is_plain(message, envelope):
+        return
+    json_strict.check(message)
+
+
+def _is_plain(message: bytes, envelope: Envelope) -> bool:
+    """A proof, far cheaper than a scan, that no key is there twice and little is nested. False says nothing.
+
+    Every key has a colon behind it. If there are no more colons than distinct keys at the top and in
+    `params`, these are all the keys there are, each is there once, and objects elsewhere are empty.
+    """
+    if envelope.id is UNSET or envelope.method is UNSET:
+        return False
+    try:
+        keys = 3 + len(_decode_object(envelope.params))
+    except msgspec.MsgspecError:
+        return False
+    return message.count(b":") == keys and (_BRACKET not in message or message.count(b"[") < _SHALLOW)
+
+
+def _has_large_chunks(result: ProcessReadResult) -> bool:
+    return bool(result.chunks) and _raw_size(result) >= _TEMPLATE_FROM * len(result.chunks)
+
+
+def _raw_size(result: ProcessReadResult) -> int:
+    chunks = result.chunks
+    if not chunks:
+        return 0
+    last = chunks[-1]
+    return last.offset + len(last.chunk) - chunks[0].offset
+
+
+def _read_result_parts(id: RequestId, result: ProcessReadResult) -> Iterator[bytes]:
+    """The answer to a read in parts of at most 512 KiB, none of which is made before it is asked for."""
+    yield b'{"id":%b,"result":{"chunks":[' % _encode(id)
+    separator = b""
+    for chunk in result.chunks:
+        yield from _chunk_parts(separator, chunk)
+        separator = b","
+    rest = _encode(msgspec.structs.replace(result, chunks=[]))
+    yield rest[len(b'{"chunks":[') :] + b"}"
+
+
+def _chunk_parts(separator: bytes, chunk: OutputChunk) -> Iterator[bytes]:
+    data = chunk.chunk
+    if len(data) < _TEMPLATE_FROM:
+        yield separator + _encode(chunk)
+        return
+    yield b'%b{"seq":%d,"stream":"%b","offset":%d,"chunk":"' % (
+        separator,
+        chunk.seq,
+        chunk.stream.encode(),
+        chunk.offset,
+    )
+    for start in range(0, len(data), _PIECE):
+        yield _b64encode(data[start : start + _PIECE])
+    yield b'"}'
