@@ -9,6 +9,7 @@ from typing import Any
 
 from thespian.actors import ActorSystem
 
+import actors.process  # noqa: F401 - the first start must not wait for its import
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.messages import Configure, Configured, Shutdown
 from actors.settings import Settings
