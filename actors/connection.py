@@ -101,8 +101,10 @@ class ConnectionActor(GuardedActor):
         self._open: OpenSession | None = None
         self._router: Address = None
         self._bridge: Address = None
+        self._newest = 0
         self._processes: dict[str, Process] = {}
-        self._attachments: set[str] = set()
+        self._attachments: dict[str, int] = {}
+        """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
         self._flow = OutputFlow()
         self._deadlines = Deadlines(self.wakeupAfter)
 
@@ -113,6 +115,8 @@ class ConnectionActor(GuardedActor):
     # -- the client's requests ----------------------------------------------------------------------------------
 
     def receiveMsg_Call(self, message: Call, bridge: Address) -> None:
+        if message.bridge == self._bridge:
+            self._newest = message.token
         match message.params:
             case ProcessStartParams():
                 self._start(message, message.params)
@@ -167,18 +171,19 @@ class ConnectionActor(GuardedActor):
             error = InvalidRequest(f"process id {alias} is already in use here", {"kind": "processExists"})
             self.send(message.bridge, Failure(message.token, error))
             return
-        self._attachments.add(alias)
+        self._attachments[alias] = message.token
         self.send(self._router, Attach(self._open.session_id, message, alias))
 
     def receiveMsg_AttachFailed(self, message: AttachFailed, router: Address) -> None:
-        self._attachments.discard(message.alias)
+        if self._attachments.get(message.alias) == message.token:
+            del self._attachments[message.alias]
 
     def _detach(self, message: Call, params: ProcessDetachParams) -> None:
         assert self._open is not None
         if params.process_id not in self._attachments:
             self.send(message.bridge, Failure(message.token, UnknownProcess(params.process_id)))
             return
-        self._attachments.discard(params.process_id)
+        del self._attachments[params.process_id]
         self.send(self._router, Detach(self._open.session_id, message, params.process_id))
 
     def receiveMsg_Observe(self, message: Observe, router: Address) -> None:
@@ -250,9 +255,10 @@ class ConnectionActor(GuardedActor):
         log.error("the actor of process %r ended by itself", process_id)
         del self._processes[process_id]
         self._flow.remove(process_id)
+        self._deadlines.cancel(process_id)
         self._go_on_releasing()
-        if self._bridge is not None:
-            self.send(self._bridge, ProcessLost(process_id))
+        assert self._open is not None
+        self.send(self._router, ProcessLost(self._open.session_id, process_id, self._newest))
 
     # -- bridges and flow ---------------------------------------------------------------------------------------
 
@@ -264,6 +270,7 @@ class ConnectionActor(GuardedActor):
             self.send(process.actor, message)
         if message.of_owner:
             self._bridge = None
+            self._newest = 0
             self._attachments.clear()
             self._release()
 

@@ -175,9 +175,10 @@ class Attach(msgspec.Struct, frozen=True, gc=False):
 
 
 class AttachFailed(msgspec.Struct, frozen=True, gc=False):
-    """Router to the observer's ConnectionActor: the id is free again."""
+    """Router to the observer's ConnectionActor: the id that was taken under this token is free again."""
 
     alias: str
+    token: int
 
 
 class Detach(msgspec.Struct, frozen=True, gc=False):
@@ -294,9 +295,15 @@ class Forgotten(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProcessLost(msgspec.Struct, frozen=True, gc=False):
-    """ConnectionActor to bridge: the actor of this process is gone; what it had to answer is void."""
+    """The actor of this process is gone; what it had to answer is void. ConnectionActor to router, and on to bridges.
 
-    process_id: str
+    To a bridge: `session_id` None is its own session, `process_id` None all processes of the session. Requests of
+    its own with a token above `newest` came too late to be lost: they are about a new process of that id.
+    """
+
+    session_id: str | None
+    process_id: str | None
+    newest: int | None = None
 
 
 class SessionLost(msgspec.Struct, frozen=True, gc=False):

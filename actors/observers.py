@@ -81,6 +81,11 @@ class Observers:
         """Session id and process id of what an observer watches, or watched until it closed, under an id of its own."""
         return self._by_observer.get(observer_id, {}).get(alias)
 
+    def aliases(self, observer_id: str, session_id: str, process_id: str | None) -> list[str]:
+        """The ids under which an observer watches, or watched, this process; any of the session with None."""
+        watched = self._by_observer.get(observer_id, {})
+        return [alias for alias, key in watched.items() if key[0] == session_id and process_id in (None, key[1])]
+
     def remove(self, observer_id: str, alias: str) -> None:
         """An observer watches one process no longer; nothing happens if it did not."""
         aliases = self._by_observer.get(observer_id, {})

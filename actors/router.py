@@ -39,6 +39,7 @@ from actors.messages import (
     OpenSession,
     Probe,
     ProcessEvent,
+    ProcessLost,
     ProcessStarted,
     ReadObserved,
     ReleaseOutput,
@@ -107,6 +108,8 @@ class RouterActor(GuardedActor):
         self._sessions: dict[str, Session] = {}
         self._by_observe_id: dict[str, Session] = {}
         self._observers = Observers()
+        self._asked: dict[tuple[str, str], tuple[str, Observe]] = {}
+        """Attachments whose Replay is awaited: observer and alias -> observed session, question."""
         self._deadlines = Deadlines(self.wakeupAfter)
         self._config: Configure | None = None
         self._closing = False
@@ -202,6 +205,7 @@ class RouterActor(GuardedActor):
                 self.send(self._sessions[session_id].connection, BridgeDetached(session.bridge, of_owner=False))
         session.visited.clear()
         self._observers.remove_all(session.session_id)
+        self._asked = {key: asked for key, asked in self._asked.items() if key[0] != session.session_id}
         session.bridge = None
         session.congested = False
         self._deadlines.cancel(("probe", session.session_id))
@@ -214,6 +218,7 @@ class RouterActor(GuardedActor):
     def _forget(self, session: Session) -> None:
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
+        self._void_requests(session.session_id, None)
         self._observers.remove_all(session.session_id)
         self._deadlines.cancel(("expiry", session.session_id))
         self._deadlines.cancel(("probe", session.session_id))
@@ -329,21 +334,24 @@ class RouterActor(GuardedActor):
             error = InvalidRequest("a session hears of its own processes without process/attach")
         if target is None or error is not None:
             self.send(call.bridge, Failure(call.token, error or UnknownSession("")))
-            self.send(connection, AttachFailed(message.alias))
+            self.send(connection, AttachFailed(message.alias, call.token))
             return
         observe = Observe(
             message.observer_id, call.bridge, call.token, params.process_id, message.alias, params.after_seq
         )
+        self._asked[observe.observer_id, observe.alias] = target.session_id, observe
         self.send(target.connection, observe)
 
     def receiveMsg_Replay(self, message: Replay, sender: Address) -> None:
         observe = message.observe
+        key = (observe.observer_id, observe.alias)
         session = self._attached(observe.observer_id, observe.bridge)
-        if session is None:
-            return  # the observer's connection is gone, and with it the attachment
+        if session is None or key not in self._asked or self._asked[key][1] != observe:
+            return  # the observer's connection is gone, or it has detached meanwhile
+        del self._asked[key]
         if message.events is None:
             self.send(observe.bridge, Failure(observe.token, UnknownProcess(message.process_id)))
-            self.send(session.connection, AttachFailed(observe.alias))
+            self.send(session.connection, AttachFailed(observe.alias, observe.token))
             return
         observer = Observer(observe.observer_id, observe.bridge, observe.alias)
         self._observers.add(message.session_id, message.process_id, observer)
@@ -357,6 +365,9 @@ class RouterActor(GuardedActor):
 
     def receiveMsg_Detach(self, message: Detach, connection: Address) -> None:
         self._observers.remove(message.observer_id, message.alias)
+        asked = self._asked.pop((message.observer_id, message.alias), None)
+        if asked is not None:
+            self.send(asked[1].bridge, Failure(asked[1].token, InvalidRequest("detached before it was attached")))
         self.send(message.call.bridge, Answer(message.call.token, Empty()))
 
     def receiveMsg_ReadObserved(self, message: ReadObserved, connection: Address) -> None:
@@ -372,6 +383,25 @@ class RouterActor(GuardedActor):
         self.send(target.connection, msgspec.structs.replace(call, params=params))
 
     # -- what must not happen -----------------------------------------------------------------------------------
+
+    def receiveMsg_ProcessLost(self, message: ProcessLost, connection: Address) -> None:
+        assert message.session_id is not None
+        session = self._sessions.get(message.session_id)
+        if session is not None and session.bridge is not None:
+            self.send(session.bridge, ProcessLost(None, message.process_id, message.newest))
+        self._void_requests(message.session_id, message.process_id)
+        self._observers.close(message.session_id, message.process_id or "")
+
+    def _void_requests(self, session_id: str, process_id: str | None) -> None:
+        """What clients of other sessions have asked of this process, or of the whole session, has no answer."""
+        for target_id, observe in list(self._asked.values()):
+            if target_id == session_id and process_id in (None, observe.process_id):
+                self.receiveMsg_Replay(Replay(session_id, observe.process_id, observe, None, 0), None)
+        for session in self._sessions.values():
+            if session_id in session.visited and session.bridge is not None:
+                self.send(session.bridge, ProcessLost(session_id, process_id))
+                for alias in self._observers.aliases(session.session_id, session_id, process_id):
+                    self.send(session.bridge, ProcessLost(None, alias))
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
         for session in list(self._sessions.values()):

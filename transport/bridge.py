@@ -108,6 +108,8 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     process_id: str | None
     write_bytes: int
     is_read: bool
+    session_id: str | None = None
+    """The session that it is about, where that is not the bridge's own."""
 
 
 class BridgeActor(GuardedActor):
@@ -253,12 +255,14 @@ class BridgeActor(GuardedActor):
             if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
                 raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
         is_read = isinstance(params, ProcessReadParams) and not params.wait_ms
-        pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read)
+        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
+        if target == self._session_id:
+            target = None
+        pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read, target)
         token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)
-        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
-        if target is None or target == self._session_id:
+        if target is None:
             self.send(self._session, call)
         else:
             self.send(self._router, CallElsewhere(self._session_id or "", target, call))
@@ -316,19 +320,23 @@ class BridgeActor(GuardedActor):
         if self._phase is not Phase.CLOSED and not self._finished:
             self._put(message.notification)
 
-    def receiveMsg_ProcessLost(self, message: ProcessLost, sender: Address) -> None:
-        self._fail_pending(message.process_id, f"the actor of process {message.process_id} ended unexpectedly")
+    def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
+        name = message.process_id
+        reason = "the session of this process ended" if name is None else f"the actor of process {name} ended"
+        for token, pending in list(self._pending.items()):
+            too_late = message.newest is not None and token > message.newest
+            if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
+                self._fail_pending(token, pending, reason)
+        self._take()
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
-        self._fail_pending(None, "the actor of this session ended unexpectedly")
+        for token, pending in list(self._pending.items()):
+            self._fail_pending(token, pending, "the actor of this session ended unexpectedly")
         self._close(1011, "the session is lost")
 
-    def _fail_pending(self, process_id: str | None, reason: str) -> None:
-        for token, pending in list(self._pending.items()):
-            if process_id is None or pending.process_id == process_id:
-                self._release(token)
-                self._send_error(pending.request_id, ActorLost(reason))
-        self._take()
+    def _fail_pending(self, token: int, pending: Pending, reason: str) -> None:
+        if self._release(token) is not None:
+            self._send_error(pending.request_id, ActorLost(reason))
         self._close_if_finished()
 
     def _release(self, token: int) -> Pending | None:
