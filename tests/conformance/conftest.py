@@ -1,0 +1,48 @@
+"""One client, on every wire: a scenario is written once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conformance.dialogue import ENCODINGS, Dialogue, Encoding
+from tests.conformance.wires import InProcess, ProgramWire, program, serving
+
+
+@pytest.fixture(params=ENCODINGS)
+def encoding(request: pytest.FixtureRequest) -> Encoding:
+    """How messages become bytes."""
+    return ENCODINGS[request.param]
+
+
+@pytest.fixture
+async def server(anyio_backend: object) -> AsyncIterator[InProcess]:
+    """A server with the defaults of the command line."""
+    async with serving() as server:
+        yield server
+
+
+@pytest.fixture(params=["websocket", "stdio"])
+def wire_name(request: pytest.FixtureRequest) -> str:
+    """The wire of `talk`: over a socket, or on two pipes."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+async def talk(server: InProcess, wire_name: str, encoding: Encoding) -> AsyncIterator[Dialogue]:
+    """A client that has not said anything yet."""
+    async with server.websocket() if wire_name == "websocket" else server.stdio() as wire:
+        yield Dialogue(wire, encoding)
+
+
+@pytest.fixture(params=["websocket", "stdio", "program"])
+async def any_talk(request: pytest.FixtureRequest, server: InProcess, encoding: Encoding) -> AsyncIterator[Dialogue]:
+    """As `talk`, and to the program on its stdin and stdout."""
+    if request.param == "program":
+        async with program("--listen", "stdio://") as process:
+            yield Dialogue(ProgramWire(process), encoding)
+    else:
+        async with server.websocket() if request.param == "websocket" else server.stdio() as wire:
+            yield Dialogue(wire, encoding)

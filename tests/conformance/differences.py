@@ -1,0 +1,91 @@
+"""Every difference between upstream's server and ours that is meant. docs/compatibility.md explains each, under the
+same key.
+
+`at` says where the replay of a trace shows it: trace -> patterns (fnmatch) of what `Replay.run` reports. A pattern that
+nothing matches any more is a fault too. `tests` names tests that show it otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Difference:
+    key: str
+    at: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tests: tuple[str, ...] = ()
+
+
+HERE = "tests/conformance/"
+ENVIRONMENT = ("#* environment.capabilities", "#* environment.prependPathDirs")
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "positional-params", {"framing/params-array": ("#3 error",), "misc/positional": ("#* message", "#18 code")}
+    ),
+    Difference("write-without-id", {"framing/invalid-b64": ("#9 result",)}),
+    Difference("native-cwd", {"start/types": ("#13 result",)}),
+    Difference(
+        "terminal-cwd",
+        {"start/tty-notfound": ("#8 error", "#9 result"), "output/sig": ("#5 error", "#6 data.kind", "#6 message")},
+    ),
+    Difference(
+        "terminal-exit-code",
+        {
+            "output/sig": ("sig-kill-tty exitCode", "sig-term-tty exitCode"),
+            "write/basic": ("pty2 exitCode", "ptysig exitCode"),
+            "terminate/basic": ("gc1 exitCode", "ttytrap exitCode", "#17 result.exitCode"),
+        },
+    ),
+    Difference(
+        "truthful-stdin",
+        {
+            "write/basic": (
+                "#12 result.status",
+                "#13 result.status",
+                "#15 result.status",
+                "#16 result.status",
+                "#17 result.status",
+            ),
+            "write/after": ("#[4578] result.status",),
+        },
+    ),
+    Difference("capabilities", {"basic": ENVIRONMENT, "hs/after-init-empty": ENVIRONMENT, "misc/envinfo": ENVIRONMENT}),
+    Difference("tool-directory", {"start/env": ("pol-* stdout",)}),
+    Difference("parent-death-signal", {"start/env": ("attrs-pipe stdout", "attrs-pipestdin stdout")}),
+    Difference("network-proxy", {"shape/exec-extra": ("#9 result",)}),
+    Difference("pipelining", tests=(HERE + "test_bursts.py::test_a_burst_is_answered_whole",)),
+    Difference("waits", tests=(HERE + "test_bursts.py::test_a_wait_holds_up_nothing",)),
+    Difference("writes-in-order", tests=(HERE + "test_bursts.py::test_pipelined_writes_stay_in_order",)),
+    Difference("blocked-write", tests=(HERE + "test_bursts.py::test_a_blocked_write_holds_up_nothing",)),
+    Difference("events-in-order", tests=(HERE + "test_bursts.py::test_events_come_in_order_behind_their_start",)),
+    Difference("chunk-size", tests=(HERE + "test_documented.py::test_chunks_are_larger",)),
+    Difference("descendants", tests=(HERE + "test_documented.py::test_terminate_ends_descendants_in_other_sessions",)),
+    Difference("terminate-after-exit", tests=(HERE + "test_documented.py::test_terminate_after_exit_brings_the_end",)),
+    Difference("background-jobs", tests=(HERE + "test_documented.py::test_background_jobs_outlive_the_record",)),
+    Difference("evicted-bytes", tests=(HERE + "test_documented.py::test_evicted_output_is_counted",)),
+    Difference("managed-sandbox", tests=(HERE + "test_documented.py::test_a_managed_sandbox_is_refused",)),
+    Difference("signal-names", tests=(HERE + "test_documented.py::test_signals_by_their_names",)),
+    Difference("half-open-peers", tests=(HERE + "test_sessions.py::test_a_peer_that_is_gone_does_not_hold_a_session",)),
+    Difference("close-frames", tests=(HERE + "test_framing.py::test_what_ends_the_connection",)),
+    Difference("stdio-violation", tests=(HERE + "test_program.py::test_a_violation_ends_the_stdio_program",)),
+    Difference("stdio-end-of-input", tests=(HERE + "test_program.py::test_the_end_of_input_loses_no_answer",)),
+    Difference("listen-default", tests=(HERE + "test_program.py::test_stdio_is_the_default",)),
+    Difference("loopback-only", tests=(HERE + "test_program.py::test_listen_urls_that_are_refused",)),
+    Difference("server-death", tests=(HERE + "test_program.py::test_signals_to_the_server",)),
+    Difference("seed-malformed", tests=(HERE + "test_generations.py::test_seed_client_survives_a_malformed_message",)),
+    Difference(
+        "seed-unknown-method", tests=(HERE + "test_generations.py::test_seed_era_is_decided_by_the_first_start",)
+    ),
+    Difference("seed-retention", tests=(HERE + "test_generations.py::test_seed_record_outlives_the_exit",)),
+    Difference("seed-second-state", tests=(HERE + "test_generations.py::test_seed_second_state",)),
+    Difference("seed-seqs", tests=(HERE + "test_generations.py::test_seed_notifications",)),
+    Difference("seed-exit-code", tests=(HERE + "test_generations.py::test_seed_exit_by_signal",)),
+)
+
+UNSTEADY: dict[str, tuple[str, ...]] = {
+    # The child is killed right after a write: whether it has echoed it by then is a race.
+    "write/after": ("im stdout",),
+}
+"""What differs from run to run, here as there."""

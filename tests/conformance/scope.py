@@ -1,0 +1,35 @@
+"""What becomes of each recorded trace of upstream's server: data/names.txt has the names of all."""
+
+from __future__ import annotations
+
+import re
+
+ELSEWHERE: dict[str, str] = {
+    r"http/(?!auth-(cap|jwt)|basic|hdrenv).*": "HTTP on the port: tests/transport/data/upstream.jsonl",
+    r"ws/(frame-size|raw)-.*": "WebSocket frames: tests/transport/data/upstream.jsonl",
+}
+"""Traces that other tests use; the value says which."""
+
+LATER: dict[str, str] = {
+    r"fs/.*|misc/fsopen|misc/watch|shape/(open|watch|write-handle)|sess/fs-handle-after-resume": (
+        "there are no file methods yet; file requests inside of other traces are left out of data/traces.jsonl"
+    ),
+    r"http/(basic|hdrenv)": "there is no http/request yet",
+    r"http/auth-(cap|jwt)-.*": "there is no authentication yet, so listeners are refused off the loopback addresses",
+    r"environmentConfig/read": "there is no environmentConfig/read yet; its capability is false",
+    r"(misc|shape)/sandbox": "there is no sandbox yet: `managed` is refused (test_documented.py)",
+}
+"""Traces that nothing covers, and why."""
+
+SAME: dict[str, str] = {
+    r"retention/(start-(31|50|62)|read-62)": "says the same as retention/start-20 and read-31, only later",
+    r"retention/start-125": "takes 80 s; test_documented.py does the same with a short retention",
+    r"ws/close-before-init": "a connection without a word: tests/transport",
+    r"resume-after-(25|31)s": "real times of an older release; test_sessions.py does the same with short ones",
+}
+"""Traces that say nothing which another one does not."""
+
+
+def matching(table: dict[str, str], name: str) -> list[str]:
+    """The patterns of a table that fit the whole name."""
+    return [pattern for pattern in table if re.fullmatch(pattern, name)]

@@ -1,0 +1,65 @@
+"""What upstream's server was asked and answered, asked of ours: a client written for upstream must not notice."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.dialogue import Dialogue
+from tests.conformance.differences import DIFFERENCES, UNSTEADY
+from tests.conformance.replay import Places, Replay, load
+from tests.conformance.wires import serving
+
+pytestmark = pytest.mark.anyio
+
+SCENARIOS = ("sess/", "burst/", "deadlock/", "server/", "write/blocked")
+"""Traces of several connections, of other processes or of long times: they have tests of their own."""
+TRACES = {name: trace for name, trace in load().items() if not name.startswith(SCENARIOS)}
+ENVIRONMENT = {
+    "HOME": "@DIR@/home",
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "SECRET_TOKEN": "tok",
+    "SRVVAR": "fromserver",
+    "USER": "root",
+}
+"""The environment that upstream's server ran in."""
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    """The folder and the environment of the recorded server."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "proto").mkdir()
+    (tmp_path / "p1.py").write_text("not executable\n")
+    program = tmp_path / "probebin"
+    program.write_text('#!/bin/sh\necho probebin "$PATH"\n')
+    program.chmod(0o755)
+    places = Places(tmp_path)
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, places.fill(value))
+    return places
+
+
+def patterns(name: str) -> list[tuple[str, str]]:
+    """What may differ in a trace: pattern and key."""
+    return [(pattern, each.key) for each in DIFFERENCES for pattern in each.at.get(name, ())]
+
+
+@pytest.mark.parametrize("name", TRACES)
+async def test_trace(name: str, places: Places) -> None:
+    """Ids, codes, kinds, results, output, exits: as upstream's, but for what is meant to differ."""
+    async with serving() as server, server.websocket() as wire:
+        talk = Dialogue(wire)
+        found = await Replay(TRACES[name], talk, places).run()
+    steady = {what for what in found if not any(fnmatch.fnmatchcase(what, each) for each in UNSTEADY.get(name, ()))}
+    meant = patterns(name)
+    new = {what for what in steady if not any(fnmatch.fnmatchcase(what, pattern) for pattern, _ in meant)}
+    gone = {pattern for pattern, _ in meant if not fnmatch.filter(steady, pattern)}
+    if new or gone:
+        talk.fail(f"{name}: differs in {sorted(new)}; no longer differs in {sorted(gone)}")
