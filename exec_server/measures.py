@@ -31,6 +31,7 @@ class Measures:
         process_wide.keep_exit_statuses()
         process_wide.raise_open_files()
         process_wide.write_no_core_files()
+        process_wide.mark_descendants()
         self._subreaper = process_wide.become_subreaper()
         cgroup = enter_own_cgroup()
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
@@ -44,13 +45,16 @@ class Measures:
         self._sweep()
 
     def _check(self) -> None:
+        self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
         self._guardian.check()
         descendants.reap_orphans()
-        self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
 
     def _sweep(self) -> None:
-        pause = descendants.sweep()
-        self._timers["sweep"] = asyncio.get_running_loop().call_later(pause, self._sweep)
+        pause = CHECK_S
+        try:
+            pause = descendants.sweep()
+        finally:  # whatever went wrong is logged by the loop, and tried again
+            self._timers["sweep"] = asyncio.get_running_loop().call_later(pause, self._sweep)
 
     async def end(self) -> None:
         """Kill whatever descends from this process, attributed or not; at most LAST_KILL_S."""

@@ -47,6 +47,10 @@ class Facts:
             pids += map(int, Path(f"/proc/{self.pid}/task/{task}/children").read_text().split())
         return pids
 
+    def load(self) -> tuple[int, int, int]:
+        """Descriptors, threads and children: what must be as before once all is over."""
+        return len(self.descriptors()), self.threads(), len(self.children())
+
     def zombies(self) -> list[int]:
         return [pid for pid in self.children() if state_of(pid) == "Z"]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import threading
 import time
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, TypeVar
 
 HAS_CHILDREN: Final = os.path.exists("/proc/thread-self/children")
 """CONFIG_PROC_CHILDREN. Without it children are found by reading the stat file of every process there is."""
@@ -53,7 +55,7 @@ def all_stats() -> dict[int, ProcessStat]:
 
 def all_pids() -> list[int]:
     """Every process that can be seen."""
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [int(name) for name in _with_descriptor(lambda: os.listdir("/proc")) if name.isdecimal()]
 
 
 def session_of(pid: int) -> int | None:
@@ -71,7 +73,7 @@ def children_of(pid: int) -> list[int]:
     tasks = f"/proc/{pid}/task"
     try:
         # The link count is 2 and one for each thread, which saves listing the one thread that most have.
-        names = [str(pid)] if os.stat(tasks).st_nlink == 3 else os.listdir(tasks)
+        names = [str(pid)] if os.stat(tasks).st_nlink == 3 else _with_descriptor(lambda: os.listdir(tasks))
     except (FileNotFoundError, ProcessLookupError):
         return []
     found: list[int] = []
@@ -98,7 +100,44 @@ def walk(pid: int) -> Iterator[int]:
         level = below
 
 
+class _Reserve:
+    """A descriptor kept for the moment in which there is no other: reaping and killing must work then too."""
+
+    lock = threading.Lock()
+    fd = -1
+
+    @classmethod
+    def fill(cls) -> None:
+        """Raises OSError where there is no descriptor left."""
+        if cls.fd < 0:
+            cls.fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+
+
+_Result = TypeVar("_Result")
+
+
+def _with_descriptor(read: Callable[[], _Result]) -> _Result:
+    """`read()`, which needs one descriptor while it runs; the reserve where none is left."""
+    try:
+        return read()
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+    with _Reserve.lock:
+        if _Reserve.fd >= 0:
+            os.close(_Reserve.fd)
+            _Reserve.fd = -1
+        try:
+            return read()
+        finally:
+            _Reserve.fill()
+
+
 def _read(path: str) -> bytes:
+    return _with_descriptor(lambda: _read_file(path))
+
+
+def _read_file(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, 4096)
@@ -111,3 +150,6 @@ def _read(path: str) -> bytes:
         return b"".join(parts)
     finally:
         os.close(fd)
+
+
+_Reserve.fill()
