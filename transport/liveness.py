@@ -6,7 +6,7 @@ silence alone ends nothing. A peer is gone when it is silent and its kernel is, 
 
 * something of ours is in flight and nothing has been acknowledged for `GONE_AFTER` ping intervals, or
 * its window is closed and `GONE_PROBES` zero-window probes in a row went unanswered. The kernel sends them
-  ever more rarely, up to 120 s apart (10 s where `TCP_RTO_MAX_MS` exists, Linux 6.15).
+  ever more rarely, up to 120 s apart (8 s where `TCP_RTO_MAX_MS` exists, Linux 6.15).
 
 A Ping is sent every interval without received bytes, so that there is always something to acknowledge. Field
 meanings: tcp(7), linux/tcp.h `struct tcp_info`.
@@ -24,7 +24,7 @@ GONE_AFTER: Final = 2.5
 GONE_PROBES: Final = 3
 """One lost probe, or its lost answer, must not cut a living slow reader."""
 
-RETRANSMIT_LIMIT_MS: Final = 10_000
+RETRANSMIT_LIMIT_MS: Final = 8_000
 _TCP_RTO_MAX_MS = 44  # linux/tcp.h; missing in the socket module
 
 # The first 104 bytes of struct tcp_info: eight bytes of small fields, then u32 fields in order.
@@ -55,7 +55,7 @@ def read_tcp_info(sock: socket.socket) -> TcpInfo | None:
 
 
 def limit_retransmission_backoff(sock: socket.socket) -> bool:
-    """Ask the kernel to retransmit and probe at least every 10 s, so that a dead peer behind a closed window
+    """Ask the kernel to retransmit and probe at least every 8 s, so that a dead peer behind a closed window
     is noticed in half a minute. False where the kernel cannot (before Linux 6.15, or not TCP)."""
     try:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, RETRANSMIT_LIMIT_MS)
@@ -119,6 +119,7 @@ class Liveness:
         if self._paused_at is not None:
             return self._interval / 2
         if silence < self._interval:
-            return self._interval - silence
-        due = self._pinged_at + self._interval - now
-        return max(min(due, self._interval / 4), 0.01)
+            due = self._interval - silence
+        else:
+            due = min(self._pinged_at + self._interval - now, self._interval / 4)
+        return max(due, 0.01)
