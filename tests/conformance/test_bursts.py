@@ -12,7 +12,8 @@ import pytest
 
 from tests.conformance.dialogue import ANY, Dialogue, text_of
 from tests.conformance.helpers import closed, command, printed, shell
-from tests.conformance.replay import Places, Replay, load
+from tests.conformance.replay import Replay
+from tests.conformance.traces import Places, load
 from tests.conformance.wires import InProcess
 
 pytestmark = pytest.mark.anyio

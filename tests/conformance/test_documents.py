@@ -12,7 +12,7 @@ import pytest
 from tests.conformance import scope
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES
-from tests.conformance.replay import DATA, load
+from tests.conformance.traces import DATA, load
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "compatibility.md"

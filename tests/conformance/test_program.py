@@ -17,7 +17,8 @@ from websockets.asyncio.client import connect
 from exec_server.cli.serve import serve
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.helpers import command, death_of, printed
-from tests.conformance.replay import Places, Replay, load
+from tests.conformance.replay import Replay
+from tests.conformance.traces import Places, load
 from tests.conformance.wires import ProgramWire, WebSocketWire, WireClosed, program
 
 pytestmark = pytest.mark.anyio

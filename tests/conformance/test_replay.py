@@ -10,7 +10,8 @@ import pytest
 
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES, UNSTEADY
-from tests.conformance.replay import Places, Replay, load
+from tests.conformance.replay import Replay
+from tests.conformance.traces import Places, load
 from tests.conformance.wires import serving
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,8 @@ import pytest
 
 from tests.conformance.dialogue import ANY, Dialogue
 from tests.conformance.helpers import closed, command, death_of, printed, shell
-from tests.conformance.replay import Places, Replay, load
+from tests.conformance.replay import Replay
+from tests.conformance.traces import Places, load
 from tests.conformance.wires import InProcess, serving
 
 pytestmark = pytest.mark.anyio
