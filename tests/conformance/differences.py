@@ -68,6 +68,9 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("managed-sandbox", tests=(HERE + "test_documented.py::test_a_managed_sandbox_is_refused",)),
     Difference("signal-names", tests=(HERE + "test_documented.py::test_signals_by_their_names",)),
     Difference("half-open-peers", tests=(HERE + "test_sessions.py::test_a_peer_that_is_gone_does_not_hold_a_session",)),
+    Difference(
+        "frame-size", tests=("tests/transport/test_websocket.py::test_largest_message_in_one_frame_and_in_many",)
+    ),
     Difference("close-frames", tests=(HERE + "test_framing.py::test_what_ends_the_connection",)),
     Difference("stdio-violation", tests=(HERE + "test_program.py::test_a_violation_ends_the_stdio_program",)),
     Difference("stdio-end-of-input", tests=(HERE + "test_program.py::test_the_end_of_input_loses_no_answer",)),
