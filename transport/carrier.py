@@ -12,7 +12,7 @@ from transport.interface import Drained, InputEnded, MessagesArrived, TransportC
 
 INBOX_MESSAGES: Final = 256
 INBOX_BYTES: Final = 4 * 1024 * 1024
-"""Reading pauses while more than this waits in `take()`; a single message may be larger."""
+"""Reading pauses when this much waits in `take()`, and goes on at half of it; a single message may be larger."""
 
 FLUSH_SECONDS: Final = 5.0
 """How long `close` tries to hand what is queued to the peer."""
@@ -25,8 +25,8 @@ Defer = Callable[[Callable[[], None]], object]
 class Carrier:
     """Inbox and events of one connection. See `transport.interface.Transport` for what each method promises.
 
-    A carrier appends to `_inbox`, adds to `_inbox_bytes` and calls `_arrived()`; it overrides `_refill()`,
-    which is called whenever `take` has made room.
+    A carrier appends to `_inbox`, adds to `_inbox_bytes` and calls `_arrived()`. While it is `_paused`, its
+    `_read_on()` is called when `take` has made room.
     """
 
     subprotocol: str | None = None
@@ -40,6 +40,10 @@ class Carrier:
         self._inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
         self._announced = False
+        self._paused = False
+        self._taken = False
+        """Something was taken since a carrier last set this to False."""
+        self._read_on_due = False
         self._ended: InputEnded | None = None
         self._closed: TransportClosed | None = None
         self._mark: int | None = None
@@ -59,9 +63,10 @@ class Carrier:
         else:
             taken = [inbox.popleft() for _ in range(limit)]
             self._inbox_bytes -= sum(map(len, taken))
-        self._refill()
-        if inbox and not self._announced:
-            self._loop.call_soon(self._arrived)
+        self._taken = True
+        if self._paused and not self._read_on_due and self._inbox_low():
+            self._read_on_due = True
+            self._loop.call_soon(self._read_on_now)
         return taken
 
     def buffered(self) -> int:
@@ -73,9 +78,16 @@ class Carrier:
         self._mark = mark
         self._loop.call_soon(self._check_drained)
 
-    def _refill(self) -> None:
-        """Read on, now that there may be room."""
+    def _read_on(self) -> None:
+        """Read on if there is room, and call `_arrived()`. May be called at any time."""
         raise NotImplementedError
+
+    def _read_on_now(self) -> None:
+        self._read_on_due = False
+        self._read_on()
+
+    def _inbox_low(self) -> bool:
+        return len(self._inbox) <= INBOX_MESSAGES // 2 and self._inbox_bytes <= INBOX_BYTES // 2
 
     def _inbox_full(self) -> bool:
         return len(self._inbox) >= INBOX_MESSAGES or self._inbox_bytes >= INBOX_BYTES

@@ -45,9 +45,7 @@ def memory_pair(
 class MemoryTransport(Carrier):
     """The server's end. See `transport.interface.Transport`."""
 
-    def __init__(
-        self, peer: str, loop: asyncio.AbstractEventLoop, capacity: int, defer: Defer | None
-    ) -> None:
+    def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, capacity: int, defer: Defer | None) -> None:
         super().__init__(peer, loop, defer)
         self.far_end = MemoryPeer(self, loop)
         self._capacity = capacity
@@ -128,8 +126,8 @@ class MemoryTransport(Carrier):
         self.far_end.put_end(code, reason)
         self._emit_closed(reason or f"closed with code {code}")
 
-    def _refill(self) -> None:
-        self._loop.call_soon(self.take_over)
+    def _read_on(self) -> None:
+        self.take_over()
 
     # Called by the far end.
 
@@ -148,6 +146,7 @@ class MemoryTransport(Carrier):
             else:
                 code, reason = item
                 self._end(code, f"peer closed with code {code} {reason}".rstrip())
+        self._paused = bool(outbox)
         self._arrived()
         self.far_end.outbox_moved()
 

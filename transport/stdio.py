@@ -64,7 +64,6 @@ class StdioTransport(Carrier):
     ) -> None:
         super().__init__("exec-server stdio", asyncio.get_running_loop(), defer)
         self._lines = LineReader(max_message)
-        self._paused = False
         self._at_end = False  # the source has nothing more
         self._waiting: deque[bytes | Iterator[bytes]] = deque()
         self._waiting_bytes = 0
@@ -124,6 +123,8 @@ class StdioTransport(Carrier):
             self._source.stop()
         else:
             self._update_reading()
+            if lines.stopped and not self._inbox_full():  # by blank lines: nobody will take those
+                self._loop.call_soon(self._read_on)
         self._arrived()  # the bridge may take from within, so all else is settled before
         if ended:
             self._end_input(lines.failure or "")
@@ -136,10 +137,6 @@ class StdioTransport(Carrier):
                 self._source.resume()
             else:
                 self._source.pause()
-
-    def _refill(self) -> None:
-        if self._paused and not self._inbox_full():
-            self._loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
         if self._paused and not self._inbox_full():

@@ -115,8 +115,6 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._close_awaited = False
         self._limit = -1  # of the asyncio transport's buffer, as last set
         # In.
-        self._paused = False
-        self._taken_since_look = False
         self._pongs = 0
         self._pongs_end = 0  # value of _handed behind the last Pong
         self._liveness = Liveness(0.0, ping_interval)
@@ -305,6 +303,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._finish(f"protocol violated by the peer: {reason}")
         elif self._state is _State.OPEN:
             self._update_reading()
+            if frames.stopped and self._may_read():  # by control frames: nobody will take those
+                self._loop.call_soon(self._read_on)
 
     def _receive_controls(self) -> None:
         controls, self._frames.controls = self._frames.controls, []
@@ -331,11 +331,6 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._pongs = 0
         return True
 
-    def _refill(self) -> None:
-        self._taken_since_look = True
-        if self._paused and not self._inbox_full():
-            self._loop.call_soon(self._read_on)
-
     def _read_on(self) -> None:
         """There may be room again: parse what was kept, then read from the socket."""
         if self._paused and self._state is _State.OPEN and self._may_read():
@@ -354,7 +349,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         else:
             self._transport.pause_reading()
             self._liveness.pause(now)
-            self._taken_since_look = False
+            self._taken = False
             self._schedule_look(LOOK_SECONDS)
 
     # Writing.
@@ -395,8 +390,11 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             return
         if self._waiting:
             self._pull()
-        if self._state is _State.CLOSING and not self._waiting:
-            self._send_close()
+        if self._state is _State.CLOSING:
+            if self._frames.stopped:
+                self._read(b"")  # the peer's Close may be in it
+            if not self._waiting:
+                self._send_close()
         self._check_drained()
         self._read_on()
         self._arm()
@@ -492,9 +490,9 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
 
     def _look_at_peer(self) -> None:
         self._look = None
-        if self._paused and not self._taken_since_look and self._end_if_hung_up():
+        if self._paused and not self._taken and self._end_if_hung_up():
             return
-        self._taken_since_look = False
+        self._taken = False
         now = monotonic()
         verdict = self._liveness.judge(now, read_tcp_info(self._socket))
         if verdict.gone is not None:
@@ -518,6 +516,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._emit(ProbeAnswered())
 
     def _send_close(self) -> None:
+        if self._state is not _State.CLOSING:
+            return
         if self._close is not None:
             self._library.send_close(*self._close)
             self._close = None

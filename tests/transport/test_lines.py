@@ -63,7 +63,7 @@ def expected(stream: bytes) -> tuple[list[bytes], str | None]:
 )
 @example([(b"a" * LIMIT, b"\r\n")], False, list(range(60)), [1])
 @example([(b"a" * LIMIT + b"\r", b"\r\n")], False, list(range(60)), [1])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_split_gives_the_same_lines(
     parts: list[tuple[bytes, bytes]], open_end: bool, cuts: list[int], rooms: list[int]
 ) -> None:

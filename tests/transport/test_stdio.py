@@ -56,15 +56,18 @@ def test_pipes(loop_name: str, mode: str) -> None:
     assert said == b"end of input\n"
 
 
-def test_a_line_of_64_mib(loop_name: str) -> None:
+@pytest.mark.parametrize(
+    ("loop_name", "size", "expected", "reason"),
+    [
+        ("asyncio", MAX_MESSAGE, MAX_MESSAGE + 1, b"end of input\n"),
+        ("uvloop", MAX_MESSAGE + 1, 0, b"a line may have 67108864 bytes\n"),
+    ],
+)
+def test_a_line_of_64_mib(loop_name: str, size: int, expected: int, reason: bytes) -> None:
     """A large file in one request does not hit a limit of a line reader; one byte more is refused, with a reason."""
-    for size, expected, reason in (
-        (MAX_MESSAGE, MAX_MESSAGE + 1, b"end of input\n"),
-        (MAX_MESSAGE + 1, 0, b"a line may have 67108864 bytes\n"),
-    ):
-        server = start(loop_name, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        output, said = server.communicate(b"x" * size + b"\n", timeout=50)
-        assert (len(output), said) == (expected, reason)
+    server = start(loop_name, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    output, said = server.communicate(b"x" * size + b"\n", timeout=50)
+    assert (len(output), said) == (expected, reason)
 
 
 def test_files(loop_name: str, tmp_path: Path) -> None:
@@ -337,6 +340,17 @@ async def test_messages_come_before_the_end(pipes: tuple[int, int, int, int]) ->
         await asyncio.sleep(0)
     taken += connection.call(connection.transport.take, 10_000)
     assert len(taken) == INBOX_MESSAGES * 3
+    connection.transport.abort("done")
+    await connection.until_closed()
+
+
+@pytest.mark.anyio
+async def test_blank_lines_use_up_no_room(pipes: tuple[int, int, int, int]) -> None:
+    """A client that sends nothing but newlines for a while is still read behind them."""
+    input_r, input_w, _, output_w = pipes
+    connection = Recorder(StdioTransport(input_r, output_w))
+    os.write(input_w, b"\n" * (INBOX_MESSAGES * 10) + b"behind\n")
+    await connection.until(lambda: connection.messages == [b"behind"])
     connection.transport.abort("done")
     await connection.until_closed()
 

@@ -316,6 +316,31 @@ async def test_unread_pongs_are_bounded(served: Served) -> None:
     raw.close()
 
 
+async def test_control_frames_use_up_no_room(served: Served) -> None:
+    """A client that sends more Pings or Pongs in one go than there is room for messages is still read behind them."""
+    raw, connection = await upgraded(served)
+    for first in (0x8A, 0x89):
+        connection.messages.clear()
+        await raw.send(masked_frame(first, b"") * (INBOX_MESSAGES * 3) + masked_frame(0x81, b"behind"))
+        await connection.until(lambda: connection.messages == [b"behind"])
+
+
+async def test_taking_one_at_a_time(served: Served) -> None:
+    """A bridge that takes message by message is told of the rest as often as it needs."""
+    served.take = False
+    raw, connection = await upgraded(served)
+    sending = asyncio.ensure_future(raw.send(b"".join(masked_frame(0x81, b"%d" % i) for i in range(3000))))
+    taken: list[bytes] = []
+    while len(taken) < 3000:
+        arrivals = connection.count(MessagesArrived)
+        if now := connection.call(connection.transport.take, 1):
+            taken += now
+        else:
+            await connection.until(lambda before=arrivals: connection.count(MessagesArrived) > before)
+    await sending
+    assert taken == [b"%d" % i for i in range(3000)]
+
+
 # Control frames and violations.
 
 EXPECTED_CLOSE = {
