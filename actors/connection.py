@@ -6,6 +6,7 @@ takes its ProcessActors with it.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,10 @@ from protocol.process import (
 from protocol.wire_types import NoParams
 
 
+REMEMBERED_BRIDGES = 4
+"""How many former bridges of a session are known: one that was displaced may have sent requests before it knew."""
+
+
 @dataclass(slots=True)
 class Process:
     """What the books say of one process."""
@@ -102,6 +107,7 @@ class ConnectionActor(GuardedActor):
         self._router: Address = None
         self._bridge: Address = None
         self._newest = 0
+        self._gone: deque[Address] = deque(maxlen=REMEMBERED_BRIDGES)
         self._processes: dict[str, Process] = {}
         self._attachments: dict[str, int] = {}
         """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
@@ -117,6 +123,10 @@ class ConnectionActor(GuardedActor):
     def receiveMsg_Call(self, message: Call, bridge: Address) -> None:
         if message.bridge == self._bridge:
             self._newest = message.token
+        elif message.bridge in self._gone:
+            error = InvalidRequest("session has been resumed by another connection")
+            self.send(message.bridge, Failure(message.token, error))
+            return
         match message.params:
             case ProcessStartParams():
                 self._start(message, message.params)
@@ -271,6 +281,7 @@ class ConnectionActor(GuardedActor):
         if message.of_owner:
             self._bridge = None
             self._newest = 0
+            self._gone.append(message.bridge)
             self._attachments.clear()
             self._release()
 
