@@ -188,7 +188,7 @@ class RouterActor(GuardedActor):
                     self._refuse_contenders(session, UnknownSession(session.session_id))
                     self._end(session)
                 else:
-                    self._attach_first_contender(session)
+                    self._attach_newest_contender(session)
         self.send(bridge, ActorExitRequest())
 
     def _end_untold_session(self, bridge: Address) -> None:
@@ -248,9 +248,10 @@ class RouterActor(GuardedActor):
         if not session.contenders:
             self._deadlines.cancel(("probe", session.session_id))
 
-    def _attach_first_contender(self, session: Session) -> None:
+    def _attach_newest_contender(self, session: Session) -> None:
+        """The last to ask is the likeliest to be there still: a client whose resume hangs connects once more."""
         if session.contenders:
-            (bridge, token), session.contenders = session.contenders[0], session.contenders[1:]
+            bridge, token = session.contenders.pop()
             self._attach(session, bridge, token)
             self._refuse_contenders(session, SessionAttached(session.session_id))
 
@@ -266,7 +267,7 @@ class RouterActor(GuardedActor):
                 old = session.bridge
                 self._detach(session)
                 self.send(old, Displaced("session has been resumed by another connection"))
-                self._attach_first_contender(session)
+                self._attach_newest_contender(session)
 
     # -- events and flow ----------------------------------------------------------------------------------------
 
