@@ -1,16 +1,16 @@
-"""The command line, one module a subcommand. `serve` is told apart before this is imported."""
+"""The command line, one module a subcommand. `serve` is told apart before `run`, and needs nothing that `run` loads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import cyclopts
 
 from exec_server import __version__
 
 
 def run(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
+    import cyclopts
+
     from exec_server.cli.doctor import doctor
 
     app = cyclopts.App(
