@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from operator import le
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ class Facts:
     def load(self) -> tuple[int, int, int]:
         """Descriptors, threads and children: what must be as before once all is over."""
         return len(self.descriptors()), self.threads(), len(self.children())
+
+    async def falls_to(self, load: tuple[int, int, int]) -> None:
+        """Wait until there are no more descriptors, threads and children than these."""
+        try:
+            await eventually(lambda: all(map(le, self.load(), load)), "", 15.0)
+        except AssertionError:
+            raise AssertionError(f"expected {load}, got {self.load()}: {self.descriptors()}") from None
 
     def zombies(self) -> list[int]:
         return [pid for pid in self.children() if state_of(pid) == "Z"]

@@ -160,7 +160,7 @@ async def test_starts_in_one_go(own: Program, count: int, tty: bool) -> None:
             await result_of(answer)
             ended = await process.closed()
             assert (ended.stdout + ended.pty).split() == [str(n).encode()]
-        await eventually(lambda: own.load() == before, f"all is as before, {before}")
+        await own.falls_to(before)
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(10_000, marks=FULL_SIZE)])
@@ -247,7 +247,7 @@ async def test_many_living_children(own: Program, count: int) -> None:
             await client.send("process/write", **client.write_params(process.id, b"\x04"))
         for process in processes:
             assert (await process.closed()).code == 0
-        await eventually(lambda: own.load() == before, f"all is as before: {before}")
+        await own.falls_to(before)
         assert own.rss() - rss < 8 * MIB + count * 16 * 1024
 
 
@@ -278,7 +278,7 @@ async def test_short_commands_leave_nothing_behind(count: int) -> None:
             await eventually(lambda: not server.zombies(), "all are reaped")
             before, rss = server.load(), server.rss()
             await asyncio.gather(*(run_many(each, "run", count // 3 + 1) for each in (a, b, c)))
-            await eventually(lambda: server.load() == before, f"all is as before: {before}")
+            await server.falls_to(before)
             print(f"{count} commands: grew by {(server.rss() - rss) / 1024:.0f} KiB")
             assert server.rss() - rss < 4 * MIB
 
@@ -301,5 +301,5 @@ async def test_sessions_leave_nothing_behind(own: Program) -> None:
         await eventually(lambda: not own.zombies() and len(own.children()) <= 1, "all children are gone")
         if round_ == 0:
             before = own.load()
-    await eventually(lambda: own.load() == before, f"all is as before: {before}")
+    await own.falls_to(before)
     assert own.rss() - mark_rss < 8 * MIB

@@ -163,21 +163,13 @@ async def check_exhaustion(server: Program, tty: bool, reasons: Sequence[str], m
             for _ in range(5):
                 error = await expect_error(client.start(f"sleep{len(sleeps)}", "/bin/sleep", "1000", tty=tty))
                 assert error.data.get("kind") == "resourceExhausted", str(error)
-            await becomes(server, full)
+            await server.falls_to(full)
             for process in sleeps:
                 await process.terminate()
                 assert (await process.closed()).code == 137
                 del client.processes[process.id]
-            await becomes(server, before)
+            await server.falls_to(before)
             assert (await client.run(f"after{round_}", "/bin/echo", "well", tty=tty)).code == 0
-
-
-async def becomes(server: Program, load: tuple[int, int, int]) -> None:
-    """Wait until the server's load is this."""
-    try:
-        await eventually(lambda: server.load() == load, "", 10.0)
-    except AssertionError:
-        raise AssertionError(f"expected {load}, got {server.load()}: {server.descriptors()}") from None
 
 
 @pytest.mark.parametrize("tty", [False, True])
