@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Final, cast
 
+from websockets.protocol import Protocol, Side
+from websockets.protocol import State as LibraryState
 from websockets.server import ServerProtocol
 
 from transport import handshake
@@ -93,9 +95,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._authorize = authorize
         self._ping_interval = ping_interval
         self._state = _State.HANDSHAKE
-        self._library = ServerProtocol(
-            select_subprotocol=handshake.choose_subprotocol(subprotocols), logger=_library_log
-        )
+        self._subprotocols = subprotocols
+        self._library = Protocol(Side.SERVER, state=LibraryState.OPEN, logger=_library_log)
         self._frames = FrameReader(max_message)
         self._head = bytearray()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
@@ -241,37 +242,42 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         if end > handshake.HEAD_LIMIT:
             self._answer(handshake.HEAD_TOO_LARGE)
             return
-        rest = bytes(head[end:])
-        parsed = handshake.parse_head(self._library, bytes(head[:end]))
         self._head = bytearray()
+        if self._judge_head(bytes(head[:end])):
+            self._upgraded()
+            if end < len(head):
+                self.data_received(bytes(head[end:]))
+
+    def _judge_head(self, head: bytes) -> bool:
+        """Answer the request; True if that was an upgrade."""
+        # Only for this: it keeps the request as long as it lives, with the client's token in it.
+        library = ServerProtocol(
+            select_subprotocol=handshake.choose_subprotocol(self._subprotocols), logger=_library_log
+        )
+        parsed = handshake.parse_head(library, head)
         if parsed is None:
             self._answer(handshake.NOT_HTTP)
-            return
+            return False
         request, has_body = parsed
         answer = handshake.refusal(request, has_body, self._authorize)
         if answer is not None:
             self._answer(answer, with_body=request.method != "HEAD")
-            return
-        response = self._library.accept(request)
+            return False
+        response = library.accept(request)
         if response.status_code != 101:
             self._answer(handshake.Answer(response.status_code, bytes(response.body).decode()))
-            return
-        self._library.send_response(response)
-        self._upgraded(rest)
+            return False
+        library.send_response(response)
+        self._transport.writelines(library.data_to_send())
+        self.subprotocol = library.subprotocol
+        return True
 
-    def _upgraded(self, rest: bytes) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _upgraded(self) -> None:
+        self._cancel_timers()
         self._state = _State.OPEN
-        self.subprotocol = self._library.subprotocol
-        now = monotonic()
-        self._liveness = Liveness(now, self._ping_interval)
-        self._transport.writelines(self._library.data_to_send())
+        self._liveness = Liveness(monotonic(), self._ping_interval)
         self._schedule_look(self._ping_interval)
         self._on_open(self)
-        if rest:
-            self.data_received(rest)
 
     def _answer(self, answer: handshake.Answer, with_body: bool = True) -> None:
         self._out.append(answer.encode(with_body))
@@ -562,7 +568,7 @@ def _hung_up(sock: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _close_reason(library: ServerProtocol) -> str:
+def _close_reason(library: Protocol) -> str:
     if library.close_rcvd is None:
         return f"protocol violated by the peer: {library.parser_exc}"
     return f"peer closed with code {library.close_rcvd.code} {library.close_rcvd.reason}".rstrip()
