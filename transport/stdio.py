@@ -452,10 +452,10 @@ class _ThreadSource:
                 return
 
     def _deliver(self, data: bytes) -> None:
+        self._reading = False
         if not self._stopped:
-            self._reading = False
             self._received(data)
-            self._next()
+        self._next()
 
 
 class _ThreadSink:

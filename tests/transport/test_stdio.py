@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import termios
+import threading
 import tty
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,7 +313,7 @@ async def test_close_of_a_client_that_reads_nothing(
 
 
 @pytest.mark.anyio
-async def test_no_descriptor_and_no_thread_is_left(pipes: tuple[int, int, int, int], tmp_path: Path) -> None:
+async def test_no_descriptor_is_left(pipes: tuple[int, int, int, int]) -> None:
     """The caller's descriptors stay open, ours do not."""
     input_r, input_w, _, output_w = pipes
     before = set(os.listdir("/proc/self/fd"))
@@ -324,6 +325,26 @@ async def test_no_descriptor_and_no_thread_is_left(pipes: tuple[int, int, int, i
     assert set(os.listdir("/proc/self/fd")) == before
     os.write(input_w, b"x")
     assert os.read(input_r, 1) == b"x"
+
+
+@pytest.mark.anyio
+async def test_threads_of_files_end(tmp_path: Path) -> None:
+    """Nor do the threads that files need."""
+    (tmp_path / "in").write_bytes(b"x\n" * 300_000)
+    before = set(threading.enumerate())
+    source = os.open(tmp_path / "in", os.O_RDONLY)
+    target = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    connection = Recorder(StdioTransport(source, target), take=False)
+    started = set(threading.enumerate()) - before
+    assert len(started) == 2
+    await connection.until(lambda: connection.count(MessagesArrived))
+    connection.transport.abort("done")
+    await connection.until_closed()
+    for thread in started:
+        await asyncio.to_thread(thread.join, 10)
+        assert not thread.is_alive()
+    os.close(source)
+    os.close(target)
 
 
 @pytest.mark.anyio
