@@ -12,6 +12,7 @@ def run(argv: Sequence[str]) -> int:
     import cyclopts
 
     from exec_server.cli.doctor import doctor
+    from exec_server.cli.schema import schema
 
     app = cyclopts.App(
         name="exec-server",
@@ -26,5 +27,6 @@ def run(argv: Sequence[str]) -> int:
         raise AssertionError("told apart before the command line is parsed")
 
     app.command(doctor)
+    app.command(schema)
     status = app(list(argv))
     return status if isinstance(status, int) else 0
