@@ -334,7 +334,7 @@ class ProcessActor(GuardedActor):
 
     def _output_ended(self, name: Stream) -> None:
         if name == "pty" and self._state is State.RUNNING:
-            self._streams.park(name)
+            self._streams.park()
             self._deadlines.set("terminal", TERMINAL_RETRY_S)
             return
         self._streams.close_output(name)
@@ -390,6 +390,7 @@ class ProcessActor(GuardedActor):
                     self._lull.end()
                 case "terminal":
                     self._streams.unpark()
+                    self._input.push()
                 case "kill":
                     self._kill()
                 case "timeout":

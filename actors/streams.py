@@ -1,13 +1,14 @@
-"""The descriptors of one child, behind one selector whose own file number an actor can watch.
+"""The descriptors of one child, behind one epoll descriptor that an actor can watch.
 
-An epoll or kqueue descriptor is itself pollable, so one ThespianWatch serves reading, writing and exit.
+An epoll descriptor is itself pollable (epoll(7)), so one ThespianWatch serves reading, writing and exit. Plain epoll
+rather than `selectors`: exits are seen by pidfd, so there is no other system to serve, and it costs half.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import selectors
+from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll
 
 from actors.child.spawn import Child, SpawnTicket
 from protocol.errors import SpawnError
@@ -22,50 +23,75 @@ SPAWN = "spawn"
 EXIT = "exit"
 STDIN = "stdin"
 
+_OVER = EPOLLHUP | EPOLLERR
+_MOST_READY = 8  # a child has fewer descriptors than that
+
 
 class ChildStreams:
-    """Owns the selector and the standard streams of a child; a descriptor is unregistered before it is closed."""
+    """Owns the epoll descriptor and the standard streams of a child.
 
-    __slots__ = ("_child", "_held", "_input", "_outputs", "_parked", "_selector", "_ticket")
+    What is watched for follows from the state, in `_watch` alone. A descriptor is unregistered before it is closed:
+    a duplicate elsewhere would keep it in the set (epoll(7)).
+    """
+
+    __slots__ = (
+        "_child",
+        "_epoll",
+        "_held",
+        "_input",
+        "_names",
+        "_outputs",
+        "_parked",
+        "_room_wanted",
+        "_ticket",
+        "_watched",
+    )
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._epoll = epoll()
         self._ticket: SpawnTicket | None = None
         self._child: Child | None = None
         self._outputs: dict[Stream, int] = {}
         self._input: int | None = None
+        self._names: dict[int, str] = {}
+        self._watched: dict[int, int] = {}
         self._held = False
         self._parked = False
+        self._room_wanted = False
 
     def fileno(self) -> int:
         """The number to watch for reading: readable when `ready` has something to say."""
-        return self._selector.fileno()
+        return self._epoll.fileno()
 
     def ready(self) -> list[str]:
         """What is ready now: `spawn`, `stdin` (room), a name of an output stream, and `exit` last."""
         names: list[str] = []
-        for key, mask in self._selector.select(0):
-            if mask & selectors.EVENT_WRITE:
+        exited = False
+        for fd, mask in self._epoll.poll(0, _MOST_READY):
+            name, watched = self._names[fd], self._watched[fd]
+            if name == EXIT:
+                exited = True
+                continue
+            if watched & EPOLLOUT and mask & (EPOLLOUT | _OVER):
                 names.append(STDIN)
-            if mask & selectors.EVENT_READ:
-                names.append(key.data)
-        if EXIT in names:
-            names.remove(EXIT)
+            if watched & EPOLLIN and mask & (EPOLLIN | _OVER):
+                names.append(name)
+        if exited:
             names.append(EXIT)
         return names
 
-    # -- life ---------------------------------------------------------------------------------------------------
+    # -- life -----------------------------------------------------------------------------------------------------
 
     def await_spawn(self, ticket: SpawnTicket) -> None:
         """`ready` says `spawn` once the ticket has a result."""
         self._ticket = ticket
-        self._selector.register(ticket.fileno(), selectors.EVENT_READ, SPAWN)
+        self._register(ticket.fileno(), SPAWN, EPOLLIN)
 
     def take_child(self) -> Child:
         """The child that has been spawned, watched from now on (its output only if not held). Raises SpawnError."""
         assert self._ticket is not None
         ticket, self._ticket = self._ticket, None
-        self._selector.unregister(ticket.fileno())
+        self._unregister(ticket.fileno())
         child = self._child = ticket.result()
         try:
             self._watch_child(child)
@@ -79,7 +105,7 @@ class ChildStreams:
         return child
 
     def _watch_child(self, child: Child) -> None:
-        self._selector.register(child.pidfd, selectors.EVENT_READ, EXIT)
+        self._register(child.pidfd, EXIT, EPOLLIN)
         if child.master is not None:
             self._outputs["pty"] = self._input = child.master
         else:
@@ -88,12 +114,11 @@ class ChildStreams:
                 self._outputs["stdout"] = child.stdout
             if child.stderr is not None:
                 self._outputs["stderr"] = child.stderr
-        if not self._held:
-            self._watch_outputs()
+        self._watch_outputs()
 
     def forget_exit(self, child: Child) -> None:
         """The exit has been seen; to be called before the child is reaped, which closes its pidfd."""
-        self._selector.unregister(child.pidfd)
+        self._unregister(child.pidfd)
 
     def close_streams(self) -> None:
         """Close every standard stream that is still open."""
@@ -104,13 +129,13 @@ class ChildStreams:
     def close(self) -> None:
         """Close everything. The watch on `fileno()` must be gone before (a reused number would lose events)."""
         if self._ticket is not None:
-            self._selector.unregister(self._ticket.fileno())
+            self._unregister(self._ticket.fileno())
             self._ticket.abandon()
             self._ticket = None
         self.close_streams()
-        self._selector.close()
+        self._epoll.close()
 
-    # -- output -------------------------------------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------------------------------
 
     @property
     def outputs(self) -> tuple[Stream, ...]:
@@ -119,23 +144,29 @@ class ChildStreams:
 
     @property
     def held(self) -> bool:
+        """Whether output is left in the kernel."""
         return self._held
 
     def hold(self) -> None:
         """Stop watching output; the kernel's buffers fill and the child waits."""
-        if not self._held:
-            self._held = True
-            for fd in () if self._parked else self._outputs.values():
-                if fd == self._input and self._wants_room():
-                    self._selector.modify(fd, selectors.EVENT_WRITE, "pty")
-                else:
-                    self._selector.unregister(fd)
+        self._held = True
+        self._watch_outputs()
 
     def release(self) -> None:
         """Watch output again."""
-        if self._held:
-            self._held = False
-            self._watch_outputs()
+        self._held = False
+        self._watch_outputs()
+
+    def park(self) -> None:
+        """Stop watching a terminal that nobody has open just now: closing its master would hang up on the child."""
+        self._parked = True
+        self._room_wanted = False
+        self._watch_outputs()
+
+    def unpark(self) -> None:
+        """Look at a parked terminal again."""
+        self._parked = False
+        self._watch_outputs()
 
     def read(self, name: Stream) -> bytes | None:
         """Output of a stream, up to 64 KiB; b"" when it has ended, None when there is nothing now."""
@@ -152,35 +183,10 @@ class ChildStreams:
         fd = self._outputs.pop(name)
         if fd == self._input:
             self._input = None
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
+        self._unregister(fd)
         self._close(name, fd)
 
-    def park(self, name: Stream) -> None:
-        """Stop watching a terminal that nobody has open just now: closing its master would hang up on the child."""
-        fd = self._outputs[name]
-        self._parked = True
-        self.want_room(False)
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
-
-    def unpark(self) -> None:
-        """Look at a parked terminal again."""
-        if self._parked:
-            self._parked = False
-            if not self._held:
-                self._watch_outputs()
-
-    def _watch_outputs(self) -> None:
-        if self._parked:
-            return
-        for name, fd in self._outputs.items():
-            if fd in self._selector.get_map():
-                self._selector.modify(fd, selectors.EVENT_READ | selectors.EVENT_WRITE, name)
-            else:
-                self._selector.register(fd, selectors.EVENT_READ, name)
-
-    # -- input --------------------------------------------------------------------------------------------------
+    # -- input ----------------------------------------------------------------------------------------------------
 
     @property
     def has_input(self) -> bool:
@@ -197,18 +203,9 @@ class ChildStreams:
 
     def want_room(self, wanted: bool) -> None:
         """Have `ready` say `stdin` when there is room, or no longer."""
-        fd = self._input
-        if fd is None or wanted == self._wants_room():
-            return
-        reading = fd in self._outputs.values() and not self._held and not self._parked
-        events = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if wanted else 0)
-        name = "pty" if fd in self._outputs.values() else STDIN
-        if events == 0:
-            self._selector.unregister(fd)
-        elif fd in self._selector.get_map():
-            self._selector.modify(fd, events, name)
-        else:
-            self._selector.register(fd, events, name)
+        if self._input is not None and wanted != self._room_wanted:
+            self._room_wanted = wanted
+            self._watch(self._input)
 
     def close_input(self) -> None:
         """End of input for a child on pipes. On a terminal only the writing stops: the master stays open to read."""
@@ -218,19 +215,48 @@ class ChildStreams:
         self.want_room(False)
         self._input = None
         if fd not in self._outputs.values():
+            self._unregister(fd)
             self._close("stdin", fd)
+
+    # -- the set of watched descriptors ---------------------------------------------------------------------------
+
+    def _watch_outputs(self) -> None:
+        for fd in self._outputs.values():
+            self._watch(fd)
+
+    def _watch(self, fd: int) -> None:
+        """Watch a standard stream for what the state asks for."""
+        name: str = STDIN
+        events = EPOLLOUT if fd == self._input and self._room_wanted else 0
+        for stream, output in self._outputs.items():
+            if output == fd:
+                name = stream
+                if not self._held and not self._parked:
+                    events |= EPOLLIN
+        if events == self._watched.get(fd, 0):
+            return
+        if not events:
+            self._unregister(fd)
+        elif fd in self._watched:
+            self._watched[fd] = events
+            self._epoll.modify(fd, events)
+        else:
+            self._register(fd, name, events)
+
+    def _register(self, fd: int, name: str, events: int) -> None:
+        self._epoll.register(fd, events)
+        self._names[fd] = name
+        self._watched[fd] = events
+
+    def _unregister(self, fd: int) -> None:
+        if self._watched.pop(fd, 0):
+            del self._names[fd]
+            self._epoll.unregister(fd)
 
     def _close(self, name: str, fd: int) -> None:
         """Close a descriptor of the child and let the child know that it has it no longer."""
         setattr(self._child, "master" if name == "pty" else name, None)
         os.close(fd)
-
-    def _wants_room(self) -> bool:
-        fd = self._input
-        if fd is None:
-            return False
-        key = self._selector.get_map().get(fd)
-        return key is not None and bool(key.events & selectors.EVENT_WRITE)
 
 
 def _read_terminal(fd: int) -> bytes | None:
