@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from thespian.actors import ActorSystem
 
 import actors.process  # noqa: F401 - the first start must not wait for its import
+from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.messages import Configure, Configured, Shutdown
 from actors.settings import Settings
@@ -25,6 +27,11 @@ ANSWER_S = 10.0
 """How long the router may take to answer the server itself, in seconds."""
 GOODBYE_S = 6.0
 """How long clients have to take what is queued for them when the server stops, in seconds."""
+REAP_S = 1.0
+"""How often children that sessions left at their end are looked after, in seconds."""
+LAST_REAP_S = 2.0
+"""How long `stop` waits for killed children to be gone, in seconds."""
+LAST_REAP_STEP_S = 0.005
 
 
 def settings_of(config: Config) -> Settings:
@@ -54,6 +61,7 @@ class Server:
         self._transports: set[Transport] = set()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._reaper: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Make the actors. Raises RuntimeError if the router does not answer."""
@@ -64,6 +72,11 @@ class Server:
         answer = await self._engine.aask(self._router, Configure(self._settings), ANSWER_S)
         if not isinstance(answer, Configured):
             raise RuntimeError(f"the router did not start: {answer!r}")
+        self._reap()
+
+    def _reap(self) -> None:
+        self._reaper = asyncio.get_running_loop().call_later(REAP_S, self._reap)
+        CHILDREN.reap_left()
 
     @property
     def call_after_turn(self) -> Callable[[Callable[[], None]], object]:
@@ -102,3 +115,11 @@ class Server:
                 transport.abort("the server is shutting down")
         await self._engine.ashutdown()
         system.shutdown()
+        if self._reaper is not None:
+            self._reaper.cancel()
+        deadline = time.monotonic() + LAST_REAP_S
+        while left := CHILDREN.reap_left():
+            if time.monotonic() > deadline:
+                log.warning("%d children are still there after SIGKILL", left)
+                break
+            await asyncio.sleep(LAST_REAP_STEP_S)

@@ -192,11 +192,13 @@ class Child:
         """A thread goes on with a kill: until `kill_is_over` the child must stay known."""
         with CHILDREN.lock:
             self._kills += 1
+            CHILDREN.kills += 1
 
     def kill_is_over(self) -> None:
         """The thread is done."""
         with CHILDREN.lock:
             self._kills -= 1
+            CHILDREN.kills -= 1
             if self._given_up and not self._kills:
                 self._forget()
 

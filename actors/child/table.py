@@ -42,6 +42,8 @@ class ChildTable:
         """Adopted orphans that are not reaped, and whose descendants they are as far as is known."""
         self.watched: set[int] = set()
         """The sessions that the watcher has been told of."""
+        self.kills = 0
+        """Kills that go on in threads; whoever is killed may be left to `reap_left` when they are over."""
         self._watcher: SessionWatcher | None = None
         self._live: dict[int, Child | str] = {}
         self._left: set[int] = set()
@@ -92,10 +94,12 @@ class ChildTable:
                 self._live[pid] = "released"
                 self._left.add(pid)
 
-    def reap_left(self) -> None:
-        """Reap those of the children that were left which have exited. Called at each spawn and exit."""
+    def reap_left(self) -> int:
+        """Reap those of the children that were left which have exited; how many have not, and how many kills go
+        on in threads. Called at each spawn and exit, and once a second by a server.
+        """
         if not self._left:
-            return
+            return self.kills
         with self.lock:
             for pid in list(self._left):
                 try:
@@ -107,6 +111,7 @@ class ChildTable:
                     self.unwatch(pid)  # somebody else in this process has reaped it
                 self._left.discard(pid)
                 self.remove(pid)
+            return len(self._left) + self.kills
 
     def commands(self) -> list[Child]:
         """The children that are not helpers, unreaped or with sessions that are still attributed to them."""
