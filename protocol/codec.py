@@ -13,6 +13,7 @@ from protocol.envelope import Message, RequestId
 from protocol.errors import ExecServerError
 from protocol.json_codec import JsonCodec
 from protocol.methods import Method
+from protocol.msgpack_codec import MsgpackCodec
 
 
 class Codec(Protocol):
@@ -43,3 +44,12 @@ class Codec(Protocol):
 
 
 JSON: Codec = JsonCodec()
+MSGPACK: Codec = MsgpackCodec()
+
+MSGPACK_SUBPROTOCOL = "exec-server.msgpack"
+"""The WebSocket subprotocol whose messages are MessagePack; without one they are JSON."""
+
+
+def codec_of(subprotocol: str | None) -> Codec:
+    """The encoding of a connection with this subprotocol."""
+    return MSGPACK if subprotocol == MSGPACK_SUBPROTOCOL else JSON

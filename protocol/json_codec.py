@@ -17,14 +17,14 @@ import pybase64
 from msgspec import UNSET, Raw, Struct
 
 from protocol import json_strict
-from protocol.decode_faults import params_fault, parse_reason
+from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
-from protocol.errors import ExecServerError, InvalidParams, ParseError
+from protocol.errors import ExecServerError, ParseError
 from protocol.json_params import params_decoder
 from protocol.methods import Method
+from protocol.params import ParamsReader
 from protocol.process import OutputChunk, ProcessOutput, ProcessReadResult
 from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
-from protocol.wire_types import NoParams
 
 _BRACKET = ord("[")
 _SHALLOW = json_strict.MAX_DEPTH - 2
@@ -54,7 +54,7 @@ class JsonCodec:
     name = "json"
 
     def __init__(self) -> None:
-        self._decoders: dict[type[Struct], Callable[[Raw], Any]] = {}
+        self._params = ParamsReader(params_decoder, binary="base64 string")
 
     def decode(self, message: bytes) -> Message:
         try:
@@ -67,21 +67,11 @@ class JsonCodec:
             UnicodeDecodeError,
             RecursionError,
         ) as error:
-            raise ParseError(parse_reason(message, error)) from None
+            blank = not message.strip(b" \t\r\n")
+            raise ParseError("EOF while parsing a value" if blank else parse_reason(error)) from None
 
     def decode_params(self, method: Method, params: Raw | None) -> Any:
-        kind = method.params
-        if params is None:
-            if kind is NoParams:
-                return NoParams()
-            raise InvalidParams(f"invalid type: null, expected struct {kind.__name__}")
-        decoder = self._decoders.get(kind)
-        if decoder is None:
-            decoder = self._decoders[kind] = params_decoder(kind)
-        try:
-            return decoder(params)
-        except msgspec.ValidationError as error:
-            raise InvalidParams(params_fault(error, kind)) from None
+        return self._params.read(method, params)
 
     def encode_result(self, id: RequestId, result: Struct) -> bytes:
         if type(result) is ProcessReadResult and _has_large_chunks(result):
@@ -106,7 +96,7 @@ class JsonCodec:
 
     def encoded_size_hint(self, result: Struct) -> int:
         if type(result) is ProcessReadResult:
-            return 512 + len(result.chunks) * 96 + _raw_size(result) * 4 // 3
+            return 512 + len(result.chunks) * 96 + result.output_size * 4 // 3
         return _SMALL_RESULT
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
@@ -158,15 +148,7 @@ def _is_plain(message: bytes, envelope: Envelope) -> bool:
 
 
 def _has_large_chunks(result: ProcessReadResult) -> bool:
-    return bool(result.chunks) and _raw_size(result) >= _TEMPLATE_FROM * len(result.chunks)
-
-
-def _raw_size(result: ProcessReadResult) -> int:
-    chunks = result.chunks
-    if not chunks:
-        return 0
-    last = chunks[-1]
-    return last.offset + len(last.chunk) - chunks[0].offset
+    return bool(result.chunks) and result.output_size >= _TEMPLATE_FROM * len(result.chunks)
 
 
 def _read_result_parts(id: RequestId, result: ProcessReadResult) -> Iterator[bytes]:

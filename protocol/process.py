@@ -202,6 +202,14 @@ class ProcessReadResult(WireStruct, frozen=True):
     first_retained_offset: int | None = None
     evicted_bytes: int = 0
 
+    @property
+    def output_size(self) -> int:
+        """Bytes of output in all chunks together."""
+        if not self.chunks:
+            return 0
+        last = self.chunks[-1]
+        return last.offset + len(last.chunk) - self.chunks[0].offset
+
     def cut_to(self, size: int, size_of: Callable[[Self], int]) -> Self:
         """This result with only as many chunks as make `size_of` it at most `size` bytes, but at least one."""
         least, most = 1, len(self.chunks)

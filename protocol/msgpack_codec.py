@@ -1,0 +1,108 @@
+"""MessagePack <-> messages: one map a message, in and out; the members are those of JSON, and what is base64
+there is raw (bin) here.
+
+Decoding is as strict as for JSON (`msgpack_strict`), and refuses with the same errors. msgspec encodes every
+message with a single copy of its bytes, so no template is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from protocol import msgpack_strict
+from protocol.decode_faults import parse_reason
+from protocol.envelope import ErrorObject, Message, RequestId, Trace
+from protocol.errors import ExecServerError, ParseError
+from protocol.json_strict import StrictnessError
+from protocol.methods import Method
+from protocol.params import ParamsReader
+from protocol.process import ProcessReadResult
+from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
+
+_PIECE = 512 * 1024
+"""Bytes from which a piece of a large result is given out; no chunk of output is as large."""
+_CHUNK_MEMBERS = 64
+"""Bytes of a chunk in a result beside its data, at most."""
+_SMALL_RESULT = 2048
+"""Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
+_CHUNKS = len(b"\x8c\xa6chunks")
+"""Where in a read result the array of chunks begins: behind the map's first byte and the first key."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
+_decoders = MemberDecoders(
+    null=b"\xc0",
+    trace=msgspec.msgpack.Decoder(Trace | None).decode,
+    error=msgspec.msgpack.Decoder(ErrorObject).decode,
+)
+
+
+class MsgpackCodec:
+    """MessagePack, as it is on a WebSocket of the subprotocol `exec-server.msgpack`."""
+
+    name = "msgpack"
+
+    def __init__(self) -> None:
+        self._params = ParamsReader(_params_decoder, binary="bin")
+
+    def decode(self, message: bytes) -> Message:
+        try:
+            msgpack_strict.check(message)
+            return classify(_decode_envelope(message), _decoders)
+        except (msgspec.MsgspecError, StrictnessError) as error:
+            raise ParseError(parse_reason(error)) from None
+
+    def decode_params(self, method: Method, params: Raw | None) -> Any:
+        return self._params.read(method, params)
+
+    def encode_result(self, id: RequestId, result: Struct) -> bytes:
+        return _encode(ResultMessage(id, result))
+
+    def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
+        if type(result) is not ProcessReadResult:
+            yield self.encode_result(id, result)
+            return
+        frame = _encode(msgspec.structs.replace(result, chunks=[]))
+        pending = [b"\x82\xa2id", _encode(id), b"\xa6result", frame[:_CHUNKS], _array_header(len(result.chunks))]
+        size = 0
+        for chunk in result.chunks:
+            pending.append(_encode(chunk))
+            size += len(pending[-1])
+            if size >= _PIECE:
+                yield b"".join(pending)
+                pending.clear()
+                size = 0
+        pending.append(frame[_CHUNKS + 1 :])
+        yield b"".join(pending)
+
+    def encoded_size_hint(self, result: Struct) -> int:
+        if type(result) is ProcessReadResult:
+            return 512 + len(result.chunks) * _CHUNK_MEMBERS + result.output_size
+        return _SMALL_RESULT
+
+    def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
+        answer = ErrorMessage.of(id, error)
+        try:
+            return _encode(answer)
+        except UnicodeEncodeError:
+            # A name of the system that is not UTF-8 got into the text; nobody can be sent that as it is.
+            text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False).encode(errors="replace")
+            return _encode(json.loads(text))
+
+    def encode_notification(self, notification: Struct) -> bytes:
+        return _encode(NotificationMessage.of(notification))
+
+
+def _params_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
+    return msgspec.msgpack.Decoder(kind).decode
+
+
+def _array_header(count: int) -> bytes:
+    if count < 16:
+        return bytes((0x90 | count,))
+    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
