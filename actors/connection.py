@@ -285,9 +285,12 @@ class ConnectionActor(GuardedActor):
             self._attachments.clear()
             self._release()
 
-    def receiveMsg_EndWaits(self, message: EndWaits, bridge: Address) -> None:
+    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+        assert self._open is not None
         for process in self._processes.values():
             self.send(process.actor, message)
+        if message.session_id == self._open.session_id:
+            self.send(self._router, message)
 
     def receiveMsg_HoldOutput(self, message: HoldOutput, router: Address) -> None:
         for process_id in self._flow.hold():

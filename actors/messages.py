@@ -222,9 +222,13 @@ class ReadObserved(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndWaits(msgspec.Struct, frozen=True, gc=False):
-    """The bridge will hear no more input: answer what waits for it, with what there is."""
+    """The bridge will hear no more input: answer what waits for it, with what there is.
+
+    Bridge to its ConnectionActor, on to the processes, and by the router to the other sessions that it has asked.
+    """
 
     bridge: Address
+    session_id: str
 
 
 class StartProcess(msgspec.Struct, frozen=True, gc=False):

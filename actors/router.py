@@ -31,6 +31,7 @@ from actors.messages import (
     Congested,
     Detach,
     Displaced,
+    EndWaits,
     Failure,
     HoldOutput,
     Initialize,
@@ -204,8 +205,7 @@ class RouterActor(GuardedActor):
             if session_id in self._sessions:
                 self.send(self._sessions[session_id].connection, BridgeDetached(session.bridge, of_owner=False))
         session.visited.clear()
-        self._observers.remove_all(session.session_id)
-        self._asked = {key: asked for key, asked in self._asked.items() if key[0] != session.session_id}
+        self._watch_nothing(session)
         session.bridge = None
         session.congested = False
         self._deadlines.cancel(("probe", session.session_id))
@@ -219,9 +219,13 @@ class RouterActor(GuardedActor):
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
         self._void_requests(session.session_id, None)
-        self._observers.remove_all(session.session_id)
+        self._watch_nothing(session)
         self._deadlines.cancel(("expiry", session.session_id))
         self._deadlines.cancel(("probe", session.session_id))
+
+    def _watch_nothing(self, session: Session) -> None:
+        self._observers.remove_all(session.session_id)
+        self._asked = {key: asked for key, asked in self._asked.items() if key[0] != session.session_id}
 
     # -- a resume of an attached session ------------------------------------------------------------------------
 
@@ -321,6 +325,12 @@ class RouterActor(GuardedActor):
             caller.visited.add(target.session_id)
             self.send(target.connection, message.call)
 
+    def receiveMsg_EndWaits(self, message: EndWaits, connection: Address) -> None:
+        caller = self._attached(message.session_id, message.bridge)
+        for session_id in caller.visited if caller is not None else ():
+            if session_id in self._sessions:
+                self.send(self._sessions[session_id].connection, message)
+
     def receiveMsg_Attach(self, message: Attach, connection: Address) -> None:
         params = cast(ProcessAttachParams, message.call.params)
         if params.observe_id is not None:
@@ -328,6 +338,8 @@ class RouterActor(GuardedActor):
         else:
             target = self._sessions.get(params.session_id or "")
         call = message.call
+        if self._attached(message.observer_id, call.bridge) is None:
+            return  # the connection is gone
         error: InvalidRequest | None = None
         if target is None:
             error = UnknownSession(params.observe_id or params.session_id or "")

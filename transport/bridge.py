@@ -445,7 +445,7 @@ class BridgeActor(GuardedActor):
         if self._input_ended and not self._waits_ended:
             self._waits_ended = True
             if self._session is not None:
-                self.send(self._session, EndWaits(self.myAddress))
+                self.send(self._session, EndWaits(self.myAddress, self._session_id or ""))
         self._close_if_finished()
 
     def _close_if_finished(self) -> None:
