@@ -150,6 +150,11 @@ class Simulation(Runtime):
             self.run_until_idle()
         self._now = max(self._now, deadline)
 
+    def jump(self, moment: float) -> None:
+        """Set the clock to `moment` and put the wakeups that are due by then in their mailboxes; deliver nothing."""
+        self._now = max(self._now, moment)
+        self.run_timers()
+
     def advance(self, seconds: float) -> None:
         """`run_until` that many seconds from now."""
         self.run_until(self._now + seconds)
