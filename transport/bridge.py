@@ -39,7 +39,7 @@ from actors.messages import (
     SessionLost,
 )
 from actors.settings import Settings
-from protocol.codec import JSON, Codec
+from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
 from protocol.envelope import Notification, Request, RequestId
 from protocol.errors import (
@@ -54,6 +54,7 @@ from protocol.process import (
     ProcessAttachParams,
     ProcessReadParams,
     ProcessReadResult,
+    ProcessScreenParams,
     ProcessStartParams,
     ProcessWriteParams,
     ProcessWriteResult,
@@ -86,7 +87,6 @@ class Open(msgspec.Struct, frozen=True, gc=False):
     transport: Any
     router: Address
     settings: Settings
-    codec: Any = JSON
 
 
 class TakeMore(msgspec.Struct, frozen=True, gc=False):
@@ -150,7 +150,7 @@ class BridgeActor(GuardedActor):
         self._transport = message.transport
         self._router = message.router
         self._settings = message.settings
-        self._codec = message.codec
+        self._codec = codec_of(message.transport.subprotocol)
         self._dialect = Dialect(message.transport.subprotocol)
         self._take()
 
@@ -220,7 +220,7 @@ class BridgeActor(GuardedActor):
 
     def _request(self, request: Request) -> None:
         method = METHODS.get(request.method)
-        if method is None:
+        if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
             raise self._dialect.unknown_method(request.method)
         params = self._codec.decode_params(method, request.params)
         if isinstance(params, InitializeParams):

@@ -22,21 +22,23 @@ MAX_MESSAGE: Final = 64 * 1024 * 1024
 """Largest message from a client in bytes, in one frame or in many (wire-spec, constants)."""
 
 TEXT: Final = 0x1
+BINARY: Final = 0x2
 FIN: Final = 0x80
 
 PROTOCOL_ERROR: Final = 1002
+UNSUPPORTED_DATA: Final = 1003
 INVALID_DATA: Final = 1007
 MESSAGE_TOO_BIG: Final = 1009
 
 _MASKED = 0x80
 _RESERVED_BITS = 0x70
-_CONTINUATION, _BINARY = 0x0, 0x2
+_CONTINUATION = 0x0
 _CONTROL, _CLOSE, _PONG = 0x8, 0x8, 0xA
 _CONTROL_LIMIT = 125
 _SLICE = 1024 * 1024
 _VIEW_ABOVE = 4096  # bytes from which a view is cheaper than a copy
 
-_SHORT = {first: [bytes((first, length)) for length in range(126)] for first in (0x00, 0x01, 0x80, 0x81)}
+_SHORT = {first: [bytes((first, length)) for length in range(126)] for first in (0x00, 0x01, 0x02, 0x80, 0x81, 0x82)}
 _pack_16 = Struct("!BBH").pack
 _pack_64 = Struct("!BBQ").pack
 
@@ -68,6 +70,7 @@ class FrameReader:
         "_mask",
         "_rest",
         "_text",
+        "binary_only",
         "controls",
         "failure",
         "stopped",
@@ -75,6 +78,8 @@ class FrameReader:
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
         self._limit = limit
+        self.binary_only = False
+        """Whether a text frame breaks the protocol; to be set before anything is read."""
         self._rest = b""  # begins at a frame boundary
         self._left = 0  # bytes of the current frame's payload still to come
         self._mask = b""
@@ -127,7 +132,7 @@ class FrameReader:
             whole = end <= size
             if (
                 whole
-                and (first == 0x81 or first == 0x82)
+                and (first == 0x82 or (first == 0x81 and not self.binary_only))
                 and second >= _MASKED
                 and self._body is None
                 and length <= self._limit
@@ -168,7 +173,7 @@ class FrameReader:
         if first & _RESERVED_BITS:
             return PROTOCOL_ERROR, "reserved bits must be 0"
         opcode = first & 0x0F
-        if opcode > _PONG or _BINARY < opcode < _CONTROL:
+        if opcode > _PONG or BINARY < opcode < _CONTROL:
             return PROTOCOL_ERROR, "unknown opcode"
         if opcode >= _CONTROL:
             if length > _CONTROL_LIMIT:
@@ -180,6 +185,8 @@ class FrameReader:
             return PROTOCOL_ERROR, "continuation without a message"
         if opcode != _CONTINUATION and self._body is not None:
             return PROTOCOL_ERROR, "expected a continuation frame"
+        if opcode == TEXT and self.binary_only:
+            return UNSUPPORTED_DATA, "expected a binary frame"
         if len(self._body or b"") + length > self._limit:
             return MESSAGE_TOO_BIG, f"a message may have {self._limit} bytes"
         return None

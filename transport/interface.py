@@ -57,7 +57,8 @@ class Transport(Protocol):
     peer: str
     """For error texts and logs: `exec-server websocket 127.0.0.1:4711`, `exec-server stdio`."""
     subprotocol: str | None
-    """The WebSocket subprotocol that was chosen, if any."""
+    """The subprotocol that was chosen, if any, which decides the encoding: on a WebSocket the client chooses it, on
+    stdio whoever starts the server."""
     resumable: bool
     """False where a cut connection cannot come back (stdio): its session ends with it."""
 

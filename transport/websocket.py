@@ -33,7 +33,7 @@ from websockets.server import ServerProtocol
 
 from transport import handshake
 from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
-from transport.frames import FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
+from transport.frames import BINARY, FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
 from transport.interface import ProbeAnswered
 from transport.liveness import Liveness, limit_retransmission_backoff, read_tcp_info
 
@@ -75,7 +75,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
 
     `on_open` is called with it after a successful upgrade, and has to see to it that `open` is called.
     `defer` calls a callback at the end of this turn; `ping_interval` is in seconds. See `transport.handshake`
-    for `authorize`.
+    for `authorize`. `subprotocols` are such as have binary messages: where one of them is chosen, a text frame ends
+    the connection with code 1003.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._subprotocols = subprotocols
         self._library = Protocol(Side.SERVER, state=LibraryState.OPEN, logger=_library_log)
         self._frames = FrameReader(max_message)
+        self._opcode = TEXT  # of what we send
         self._head = bytearray()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._socket: socket.socket = cast(socket.socket, None)
@@ -172,7 +174,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._waiting.append(message)
             self._waiting_bytes += size
         else:
-            header = frame_header(FIN | TEXT, size)
+            header = frame_header(FIN | self._opcode, size)
             out = self._out
             out.append(header)
             out.append(message)
@@ -270,6 +272,9 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         library.send_response(response)
         self._transport.writelines(library.data_to_send())
         self.subprotocol = library.subprotocol
+        if self.subprotocol is not None:
+            self._opcode = BINARY
+            self._frames.binary_only = True
         return True
 
     def _upgraded(self) -> None:
@@ -461,7 +466,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         return piece
 
     def _put_frame(self, payload: bytes, last: bool) -> None:
-        first = (0 if self._fragmenting else TEXT) | (FIN if last else 0)
+        first = (0 if self._fragmenting else self._opcode) | (FIN if last else 0)
         header = frame_header(first, len(payload))
         self._fragmenting = not last
         self._out.append(header)
