@@ -110,7 +110,10 @@ class DeadLetters(ActorTypeDispatcher):
 
 
 class Subject(ActorTypeDispatcher):
-    """Does as told, keeps what it sees, and returns its watch from every handler."""
+    """Does as told, keeps what it sees, and returns its watch from every handler.
+
+    Once it has failed it returns none until the next Report, for a stray message would put the watch back.
+    """
 
     def __init__(self) -> None:
         self.numbers: list[tuple[Any, int]] = []
@@ -118,10 +121,11 @@ class Subject(ActorTypeDispatcher):
         self.wakeups: list[Any] = []
         self.bytes_read = 0
         self.pipe: tuple[int, int] | None = None
+        self.failed = False
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
         super().receiveMessage(message, sender)
-        return ThespianWatch([self.pipe[0]]) if self.pipe else None
+        return ThespianWatch([self.pipe[0]]) if self.pipe and not self.failed else None
 
     def receiveMsg_SendNumbers(self, message: Any, sender: ActorAddress) -> None:
         for n in range(message.first, message.first + message.count):
@@ -151,6 +155,7 @@ class Subject(ActorTypeDispatcher):
 
     def receiveMsg_FailWhileWatching(self, message: Any, sender: ActorAddress) -> None:
         assert self.pipe is not None
+        self.failed = True
         os.write(self.pipe[1], b"x")
         raise ValueError("told to fail")
 
@@ -172,6 +177,7 @@ class Subject(ActorTypeDispatcher):
             self.pipe = None
 
     def receiveMsg_Report(self, message: Any, sender: ActorAddress) -> None:
+        self.failed = False
         children = [child for n, child in enumerate(self.exits) if child not in self.exits[:n]]
         twice = len(self.exits) - len(children)
         self.send(sender, (self.numbers, len(children), self.wakeups, self.bytes_read, twice))
@@ -226,7 +232,7 @@ class SimulatedWorld:
             self.simulation.fd_is_ready(fd)
 
     def until(self, holds: Callable[[], bool]) -> bool:
-        for _ in range(100):
+        for _ in range(3000):
             if holds():
                 return True
             self.simulation.advance(0.01)

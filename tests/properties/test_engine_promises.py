@@ -26,8 +26,8 @@ def test_the_simulation_keeps_the_same_promises():
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_engine_keeps_its_promises_for_long():
-    run(OnEngine, examples=300, steps=50)
-    run(InSimulation, examples=500, steps=50)
+    run(OnEngine, examples=60, steps=40)
+    run(InSimulation, examples=150, steps=40)
 
 
 @pytest.mark.slow
