@@ -14,12 +14,14 @@ from protocol.process import ProcessWriteResult, WriteStatus
 class ChildInput:
     """Writes what the queue accepts, as the child takes it, and answers every write once through `tell`."""
 
-    __slots__ = ("_queue", "_streams", "_tell")
+    __slots__ = ("_queue", "_streams", "_tell", "on_written")
 
     def __init__(self, streams: ChildStreams, capacity: int, tell: Callable[[Address, Answer | Failure], None]) -> None:
         self._streams = streams
         self._queue = StdinQueue(capacity)
         self._tell = tell
+        self.on_written: Callable[[bytes], None] | None = None
+        """Told of all bytes that the child's stdin has taken."""
 
     @property
     def open(self) -> bool:
@@ -49,6 +51,8 @@ class ChildInput:
                 return
             if not count:
                 break
+            if self.on_written is not None:
+                self.on_written(bytes(chunk[:count]))
             self._tell_settled(self._queue.written(count))
         self._streams.want_room(chunk is not None)
         if chunk is None and self._queue.ending:

@@ -60,15 +60,19 @@ from protocol.process import (
     ProcessListParams,
     ProcessListResult,
     ProcessReadParams,
+    ProcessScreenParams,
     ProcessSnapshotParams,
     ProcessStartParams,
     ProcessWaitParams,
 )
 from protocol.wire_types import NoParams
 
-
 REMEMBERED_BRIDGES = 4
 """How many former bridges of a session are known: one that was displaced may have sent requests before it knew."""
+
+
+READING = (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams, ProcessScreenParams)
+"""What an observer may ask of a process that it watches."""
 
 
 @dataclass(slots=True)
@@ -148,7 +152,9 @@ class ConnectionActor(GuardedActor):
             self.send(process.actor, message)
         elif process_id not in self._attachments:
             self._answer_unknown(message, process_id)
-        elif isinstance(message.params, (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams)):
+        elif isinstance(
+            message.params, (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams, ProcessScreenParams)
+        ):
             assert self._open is not None
             self.send(self._router, ReadObserved(self._open.session_id, process_id, message))
         else:

@@ -47,8 +47,10 @@ from actors.messages import (
     StartProcess,
 )
 from actors.record import ProcessRecord
+from actors.recording import Recording
+from actors.screen import Screen
 from actors.settings import MAX_WAIT_S, Settings
-from actors.spawn_request import spawn_request
+from actors.spawn_request import recording_of, spawn_request
 from actors.stdin import Write
 from actors.streams import ChildStreams
 from actors.time_limits import IdleClock
@@ -63,6 +65,7 @@ from protocol.process import (
     ProcessOutput,
     ProcessReadParams,
     ProcessResizeParams,
+    ProcessScreenParams,
     ProcessSignalParams,
     ProcessSnapshotParams,
     ProcessStartResult,
@@ -118,6 +121,9 @@ class ProcessActor(GuardedActor):
         self._deadlines = Deadlines(self.wakeupAfter)
         self._waits = Waits(self._deadlines)
         self._idle: IdleClock | None = None
+        self._recording: Recording | None = None
+        self._screen: Screen | None = None
+        self._size = (24, 80)
         self._reason: ExitReason | None = None
         self._end_at_start: float | None = None
         self._held_for_session = False
@@ -143,9 +149,13 @@ class ProcessActor(GuardedActor):
 
     def _begin(self, message: StartProcess) -> None:
         request = spawn_request(message.params)
+        self._size = request.rows, request.cols
+        recording = self._recording = recording_of(message, request)
         self._streams = ChildStreams()
         self._input = ChildInput(self._streams, self._settings.stdin_queue, self.send)
-        self._streams.await_spawn(spawn_soon(request))
+        if recording is not None and self._settings.record_input:
+            self._input.on_written = recording.input
+        self._streams.await_spawn(spawn_soon(request, None if recording is None else recording.open))
         self._watch = ThespianWatch([self._streams.fileno()])
         self._held_for_session = message.held
         self._apply_hold()
@@ -244,6 +254,23 @@ class ProcessActor(GuardedActor):
     def _snapshot(self, call: Call, params: ProcessSnapshotParams) -> msgspec.Struct:
         return self._record.snapshot()
 
+    def _show_screen(self, call: Call, params: ProcessScreenParams) -> msgspec.Struct | None:
+        start = self._start.params
+        if not start.tty:
+            raise InvalidParams(f"process {self._process_id} has no terminal", {"kind": "notATerminal"})
+        if self._screen is None:
+            self._screen = Screen(*self._size)
+
+        def done(answer: msgspec.Struct | ExecServerError) -> None:
+            # In the renderer's thread: an actor may send from any thread of the engine.
+            if isinstance(answer, ExecServerError):
+                self.send(call.bridge, Failure(call.token, answer))
+            else:
+                self.send(call.bridge, Answer(call.token, answer))
+
+        self._screen.render(self._record, done)
+        return None
+
     def _signal(self, call: Call, params: ProcessSignalParams) -> msgspec.Struct:
         if self._state is State.RUNNING and self._child is not None:
             self._child.signal_group(params.number)
@@ -254,6 +281,11 @@ class ProcessActor(GuardedActor):
             raise InvalidParams(f"process {self._process_id} has no terminal to resize")
         if self._child is not None and self._child.master is not None:
             self._child.resize(params.rows, params.cols)
+            self._size = params.rows, params.cols
+            if self._recording is not None:
+                self._recording.resize(params.rows, params.cols)
+            if self._screen is not None:
+                self._screen.resize(self._record, params.rows, params.cols)
         return Empty()
 
     def _flow(self, call: Call, params: ProcessFlowParams) -> msgspec.Struct:
@@ -322,6 +354,8 @@ class ProcessActor(GuardedActor):
             self._deadlines.set("lull", self._lull.rest_s)
         if self._idle is not None:
             self._idle.stir()
+        if self._recording is not None:
+            self._recording.output(data)
         self._tell(self._record.output(name, data))
         return len(data)
 
@@ -370,9 +404,15 @@ class ProcessActor(GuardedActor):
         if self._record.exit is None or self._state is not State.EXITED or self._streams.outputs:
             return
         self._state = State.CLOSED
+        self._close_recording()
         self._tell(self._record.closed())
         self._close_selector_later()
         self.send(self._connection, ProcessEnded(self._process_id))
+
+    def _close_recording(self) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.close()
 
     def _close_selector_later(self) -> None:
         self._watch = None
@@ -552,6 +592,7 @@ class ProcessActor(GuardedActor):
     def _let_go(self) -> None:
         """End the child, if there is one, with all its descendants, and close everything."""
         self._watch = None
+        self._close_recording()
         if hasattr(self, "_input"):
             self._input.close()
         child, self._child = self._child, None
@@ -588,6 +629,7 @@ class ProcessActor(GuardedActor):
         ProcessCloseStdinParams: _close_stdin,
         ProcessWaitParams: _wait,
         ProcessSnapshotParams: _snapshot,
+        ProcessScreenParams: _show_screen,
         ProcessSignalParams: _signal,
         ProcessResizeParams: _resize,
         ProcessFlowParams: _flow,

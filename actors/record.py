@@ -122,6 +122,13 @@ class ProcessRecord:
         """The answer to a waiting request whose time is over."""
         return self.read(waiter.params) if isinstance(waiter.params, ProcessReadParams) else self.wait()
 
+    def output_since(self, after_seq: int) -> tuple[list[bytes], int, bool]:
+        """Output after `after_seq`, the seq to go on from, and whether nothing between is lost."""
+        chunks, next_seq = self._log.read(after_seq, None)
+        first = self._log.first_retained_seq
+        whole = not self._log.evicted_bytes or (first is not None and first <= after_seq + 1)
+        return [chunk.chunk for chunk in chunks], next_seq - 1, whole
+
     def snapshot(self) -> ProcessSnapshotResult:
         """Head and tail of each stream, with the exact number of bytes between them that are gone."""
         excerpts = {stream: kept.excerpt() for stream, kept in self._excerpts.items()}

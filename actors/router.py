@@ -82,6 +82,7 @@ EXTENSIONS = [
     "writeOffset",
     "sessionTtl",
     "flow",
+    "record",
 ]
 """The additions to the wire that are in force, by the names of docs/protocol.md."""
 
@@ -172,7 +173,7 @@ class RouterActor(GuardedActor):
             observe_id=session.observe_id,
             environment_info=settings.environment,
             server=ServerInfo(settings.server_name, settings.server_version),
-            extensions=EXTENSIONS,
+            extensions=[*EXTENSIONS, "screen"] if settings.screen else EXTENSIONS,
         )
         self.send(bridge, Attached(token, result, session.connection))
         self.send(session.connection, BridgeAttached(bridge))

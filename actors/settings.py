@@ -21,6 +21,11 @@ class Settings(msgspec.Struct, frozen=True):
     max_session_ttl: float = 86_400.0
     retained_output: int = 1 << 20
     retain_head: int = 65536
+    record: str | None = None
+    """The folder that recordings of terminals go to; None: nothing is recorded."""
+    record_input: bool = False
+    screen: bool = False
+    """Whether screens can be rendered."""
     stdin_queue: int = 1 << 20
     outbound_high_water: int = 1 << 20
     probe_timeout: float = 2.0

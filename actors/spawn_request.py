@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from actors.child.environment import child_environment
+from actors.child.pool import POOL
 from actors.child.spawn import SpawnRequest
+from actors.messages import StartProcess
+from actors.recording import Recording, header, recording_path
 from protocol.errors import InvalidParams
 from protocol.paths import cwd_path
 from protocol.process import ManagedPermissions, ProcessStartParams
@@ -25,3 +28,16 @@ def spawn_request(params: ProcessStartParams) -> SpawnRequest:
         cols=params.cols,
         arg0=params.arg0,
     )
+
+
+def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None:
+    """The recording of a start, not open yet; None where there is to be none. Raises InvalidParams."""
+    params, folder = start.params, start.settings.record
+    if params.record and not params.tty:
+        raise InvalidParams("`record`: only a terminal can be recorded, and `tty` is false", {"kind": "notATerminal"})
+    if params.record and folder is None:
+        raise InvalidParams("`record`: this server was started without --record", {"kind": "recordDisabled"})
+    if folder is None or not params.tty or params.record is False:
+        return None
+    path = recording_path(folder, start.session_id, params.process_id)
+    return Recording(path, header(request.argv, request.env, request.rows, request.cols), POOL.submit)

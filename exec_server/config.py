@@ -28,6 +28,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_session_ttl: float = 86_400.0
     process_retention: float = 80.0
     retained_output: int = 1 << 20
+    retain_head: int = 65536
+    record: str = ""
+    record_input: bool = False
     ping_interval: float = 10.0
     outbound_high_water: int = 1 << 20
     stdin_queue: int = 1 << 20
@@ -83,6 +86,12 @@ def _count(text: str) -> int:
     return value
 
 
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("yes", "no", "true", "false", "1", "0"):
+        raise ValueError(f"{text!r} is neither yes nor no")
+    return text.lower() in ("yes", "true", "1")
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -99,6 +108,9 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
     Option("process_retention", _seconds, "S", "how long a finished process stays readable"),
     Option("retained_output", _size(1), "BYTES", "output that is kept of each process"),
+    Option("retain_head", _size(0), "BYTES", "first bytes of each stream kept for a snapshot; 0 keeps no snapshots"),
+    Option("record", str, "DIR", "record every terminal as an asciicast file in this folder"),
+    Option("record_input", _yes_or_no, "YES|NO", "also record what is typed, which may be secret"),
     Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),
     Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held"),
     Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading"),

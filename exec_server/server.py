@@ -11,6 +11,7 @@ from typing import Any
 from thespian.actors import ActorSystem
 
 import actors.process  # noqa: F401 - the first start must not wait for its import
+from actors import recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.messages import Configure, Configured, Shutdown
@@ -25,6 +26,8 @@ log = logging.getLogger("exec_server")
 
 ANSWER_S = 10.0
 """How long the router may take to answer the server itself, in seconds."""
+RECORDINGS_S = 2.0
+"""How long the last events of recordings have to reach their files, in seconds."""
 GOODBYE_S = 6.0
 """How long clients have to take what is queued for them when the server stops, in seconds."""
 REAP_S = 1.0
@@ -42,6 +45,11 @@ def settings_of(config: Config) -> Settings:
         session_ttl=config.session_ttl,
         process_retention=config.process_retention,
         retained_output=config.retained_output,
+        retain_head=config.retain_head,
+        max_session_ttl=config.max_session_ttl,
+        record=config.record or None,
+        record_input=config.record_input,
+        screen=screen.available(),
         stdin_queue=config.stdin_queue,
         outbound_high_water=config.outbound_high_water,
     )
@@ -115,6 +123,8 @@ class Server:
                 transport.abort("the server is shutting down")
         await self._engine.ashutdown()
         system.shutdown()
+        if not await asyncio.to_thread(recording.wait_until_written, RECORDINGS_S):
+            log.warning("not every recording could be written to its end")
         if self._reaper is not None:
             self._reaper.cancel()
         deadline = time.monotonic() + LAST_REAP_S

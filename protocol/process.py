@@ -140,6 +140,8 @@ class ProcessStartParams(WireStruct, frozen=True):
     """None is `keep`."""
     mode: Literal["direct", "prepared"] | None = None
     """None is `direct`; `prepared`: the caller has applied its own policy and sandbox already."""
+    record: bool | None = None
+    """Record the terminal, or do not, whatever the server does otherwise."""
     host: str | None = None
     requirements: dict[str, Any] | None = None
 
@@ -396,6 +398,33 @@ class ProcessSnapshotResult(WireStruct, frozen=True):
     running: bool
     exit_code: int | None
     signal: str | None
+
+
+class ProcessScreenParams(WireStruct, frozen=True):
+    """What the terminal shows."""
+
+    process_id: str
+    session_id: str | None = None
+
+
+class ScreenCursor(WireStruct, frozen=True):
+    """Where the cursor is, from 0."""
+
+    row: int
+    col: int
+    visible: bool
+
+
+class ProcessScreenResult(WireStruct, frozen=True):
+    """One string a row, without the blanks at its end. `complete` is false where the beginning of the output was
+    evicted, so that the screen may not be what a terminal that saw it all would show.
+    """
+
+    rows: list[str]
+    cols: int
+    cursor: ScreenCursor
+    title: str
+    complete: bool
 
 
 class ProcessAttachParams(WireStruct, frozen=True):

@@ -54,6 +54,7 @@ from protocol.process import (
     ProcessAttachParams,
     ProcessReadParams,
     ProcessReadResult,
+    ProcessScreenParams,
     ProcessStartParams,
     ProcessWriteParams,
     ProcessWriteResult,
@@ -219,7 +220,7 @@ class BridgeActor(GuardedActor):
 
     def _request(self, request: Request) -> None:
         method = METHODS.get(request.method)
-        if method is None:
+        if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
             raise self._dialect.unknown_method(request.method)
         params = self._codec.decode_params(method, request.params)
         if isinstance(params, InitializeParams):

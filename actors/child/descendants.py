@@ -32,6 +32,11 @@ SWEEP_PERIOD: Final = 2.0
 _SLICE_PERIOD: Final = 0.02
 _ADOPT_SHARE: Final = 20
 """Looking for orphans whenever a child exits may take one part in so many of the time."""
+_WALKS: Final = 8
+"""How many walks in a row may find nobody new and yet not end a search, because somebody went meanwhile."""
+_WALKS_AT_MOST: Final = 1000
+NOBODY: Final = 0
+GONE: Final = -1
 _RECENT_TICKS: Final = 10
 _RECENT_S: Final = 0.05
 
@@ -73,11 +78,12 @@ def forget(child: Child) -> None:
 
 
 def members(child: Child) -> Iterator[int]:
-    """The descendants of `child` that can be told now, zombies too, noting their sessions; 0 for a step that
-    found nobody, so that the caller can look at the time.
+    """The descendants of `child` that can be told now, zombies too, noting their sessions. Among them NOBODY,
+    for a step that found none (so that the caller can look at the time), and GONE, for a process that went
+    before it could be looked at.
     """
     for pid in _linked_or_attributed(child):
-        if pid:
+        if pid > 0:
             sid = proc.session_of(pid)
             if sid:
                 note(child, sid)
@@ -104,14 +110,14 @@ def _left_behind(child: Child) -> Iterator[int]:
     for pid in proc.all_pids():
         sid = proc.session_of(pid)
         if sid == child.pid and child.unreaped:
-            yield 0 if pid == child.pid else pid
+            yield NOBODY if pid == child.pid else pid
         elif child.mark and tag.of(pid) == child.mark:
             yield pid
         elif sid in seen and (stat := proc.read_stat(pid)) is not None and stat.start_ticks <= seen[sid]:
             yield pid
             yield from proc.walk(pid)
         else:
-            yield 0
+            yield GONE if sid is None else NOBODY
 
 
 def any_alive(child: Child) -> bool:
@@ -124,7 +130,7 @@ def any_alive(child: Child) -> bool:
         if recent or time.monotonic() - _State.adopted_at > _RECENT_S:
             adopt()
         found = iter([pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child])
-    return any(pid and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in found)
+    return any(pid > 0 and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in found)
 
 
 def kill(child: Child, budget_s: float) -> bool:
@@ -149,28 +155,37 @@ def _finish(child: Child, steps: Iterator[object]) -> None:
 
 def _kill(child: Child) -> Iterator[object]:
     # Stopped processes neither fork nor exit nor change their session, so the links hold while they are
-    # followed. A walk that finds nobody new has found all.
+    # followed. A walk that finds nobody new has found all, unless one that went meanwhile left a child.
     child.signal_group(signal.SIGSTOP)
     found: dict[int, int] = {}
-    fresh = True
-    while fresh:
-        fresh = False
+    quiet = 0
+    for _ in range(_WALKS_AT_MOST):
+        fresh = gone = False
         for pid in members(child):
             yield None
-            if pid and pid not in found:
-                sid = proc.session_of(pid)
-                if sid is not None:
-                    found[pid] = sid
-                    signal_process(pid, sid, signal.SIGSTOP)
+            gone = gone or pid == GONE
+            if pid > 0 and pid not in found:
+                stat = proc.read_stat(pid)
+                if stat is not None:
+                    found[pid] = stat.start_ticks
+                    signal_process(pid, stat.start_ticks, signal.SIGSTOP)
                     fresh = True
+        quiet = 0 if fresh else quiet + 1
+        if quiet == _WALKS or (quiet and not gone):
+            break
+    else:
+        log.warning("pid %d starts processes faster than they can be stopped", child.pid)
     child.signal_group(signal.SIGKILL)
-    for pid, sid in found.items():
-        signal_process(pid, sid, signal.SIGKILL)
+    for pid, start_ticks in found.items():
+        signal_process(pid, start_ticks, signal.SIGKILL)
         yield None
 
 
-def signal_process(pid: int, sid: int, signum: int) -> None:
-    """Signal process `pid` if it still is in session `sid`: a number that was reused is in another."""
+def signal_process(pid: int, start_ticks: int, signum: int) -> None:
+    """Signal the process `pid` that began at `start_ticks`, and no other one that may have its number by now.
+
+    Its session would not tell it: a process may be just about to leave the one it was found in.
+    """
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -180,7 +195,8 @@ def signal_process(pid: int, sid: int, signum: int) -> None:
             raise
         pidfd = -1  # killing must work with no descriptor left; the check below is as good but for an instant
     try:
-        if proc.session_of(pid) != sid:
+        stat = proc.read_stat(pid)
+        if stat is None or stat.start_ticks != start_ticks:
             return
         if pidfd >= 0:
             signal.pidfd_send_signal(pidfd, signum)

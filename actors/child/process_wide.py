@@ -117,7 +117,7 @@ def kill_everything() -> int:
                 continue
             left += 1
             for doomed in [pid, *proc.walk(pid)]:
-                sid = proc.session_of(doomed)
-                if sid is not None:
-                    descendants.signal_process(doomed, sid, signal.SIGKILL)
+                found = proc.read_stat(doomed)
+                if found is not None:
+                    descendants.signal_process(doomed, found.start_ticks, signal.SIGKILL)
     return left

@@ -11,6 +11,7 @@ import signal
 import stat
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -300,10 +301,11 @@ class SpawnTicket:
     `result`.
     """
 
-    __slots__ = ("_abandoned", "_child", "_error", "_eventfd", "_lock", "_over", "_request")
+    __slots__ = ("_abandoned", "_before", "_child", "_error", "_eventfd", "_lock", "_over", "_request")
 
-    def __init__(self, request: SpawnRequest) -> None:
+    def __init__(self, request: SpawnRequest, before: Callable[[], object] | None = None) -> None:
         self._request: SpawnRequest | None = request
+        self._before = before
         self._lock = threading.Lock()
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._over = False
@@ -347,6 +349,8 @@ class SpawnTicket:
             return
         child: Child | None = None
         try:
+            if self._before is not None:
+                self._before()
             child = spawn(request)
         except SpawnError as error:
             self._error = error
@@ -367,12 +371,13 @@ class SpawnTicket:
         self._eventfd = -1
 
 
-def spawn_soon(request: SpawnRequest) -> SpawnTicket:
+def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None) -> SpawnTicket:
     """`spawn` in one of two threads of this process, so that a slow disk holds up nobody. Raises SpawnError
-    only where there is no descriptor or no thread left.
+    only where there is no descriptor or no thread left. `before` runs first, in the same thread; a SpawnError
+    that it raises is the result.
     """
     try:
-        ticket = SpawnTicket(request)
+        ticket = SpawnTicket(request, before)
     except OSError as error:
         raise _failure(error, "descriptors", "no descriptor left for an eventfd") from None
     try:

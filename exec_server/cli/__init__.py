@@ -12,6 +12,7 @@ def run(argv: Sequence[str]) -> int:
     import cyclopts
 
     from exec_server.cli.doctor import doctor
+    from exec_server.cli.replay import replay
     from exec_server.cli.schema import schema
 
     app = cyclopts.App(
@@ -28,5 +29,6 @@ def run(argv: Sequence[str]) -> int:
 
     app.command(doctor)
     app.command(schema)
+    app.command(replay)
     status = app(list(argv))
     return status if isinstance(status, int) else 0

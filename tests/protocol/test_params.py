@@ -251,7 +251,7 @@ def test_what_attach_and_resize_need() -> None:
 PROCESS_METHODS = [
     f"process/{name}"
     for name in (
-        "start read write closeStdin wait snapshot list resize flow attach detach signal terminate".split()  # noqa: SIM905
+        "start read write closeStdin wait snapshot screen list resize flow attach detach signal terminate".split()  # noqa: SIM905
     )
 ]
 
