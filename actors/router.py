@@ -79,6 +79,7 @@ EXTENSIONS = [
     "snapshot",
     "list",
     "attach",
+    "msgpack",
     "writeOffset",
     "sessionTtl",
     "flow",

@@ -103,7 +103,7 @@ def _one_of(*choices: str) -> Callable[[str], str]:
 
 OPTIONS: tuple[Option, ...] = (
     Option("listen", str, "URL", "where to listen: stdio:// or ws://IP:PORT (port 0: any free one)"),
-    Option("encoding", _one_of("json"), "NAME", "encoding on stdio: json"),
+    Option("encoding", _one_of("json", "msgpack"), "NAME", "encoding on stdio: json or msgpack"),
     Option("session_ttl", _seconds, "S", "how long a session lives without a connection"),
     Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
     Option("process_retention", _seconds, "S", "how long a finished process stays readable"),

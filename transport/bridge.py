@@ -436,6 +436,8 @@ class BridgeActor(GuardedActor):
 
     def receiveMsg_InputEnded(self, message: InputEnded, sender: Address) -> None:
         """Carry out what was read, answer the waits with what there is, then close."""
+        if message.reason:
+            log.warning("%s: the input is broken: %s", self._transport.peer, message.reason)
         self._input_ended = True
         self._watch_progress()
         self._take()

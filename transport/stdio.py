@@ -1,4 +1,5 @@
-"""One client on two descriptors, a line of JSON a message: standard input and output (wire-spec 1.5).
+"""One client on two descriptors, standard input and output: a line of JSON a message (wire-spec 1.5), or a map of
+MessagePack.
 
 The descriptors are inherited, so other processes may share their open file descriptions: the shell its
 terminal, a pipeline its pipes. `O_NONBLOCK` belongs to the description and dup(2) shares it, hence it is
@@ -27,16 +28,19 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
 from transport.frames import MAX_MESSAGE
 from transport.interface import ProbeAnswered
 from transport.lines import LineReader
 
+if TYPE_CHECKING:
+    from transport.maps import MapReader
+
 READ_SIZE: Final = 256 * 1024
 
-_WRITE_MARK = 256 * 1024  # lines are made while less than this waits to be written
+_WRITE_MARK = 256 * 1024  # messages are made while less than this waits to be written
 _PULL_TURN = 4 * 1024 * 1024  # and no more than this in one turn
 _BUFFERS_A_WRITE = 512  # half of IOV_MAX
 
@@ -45,11 +49,12 @@ _log = logging.getLogger(__name__)
 
 
 class StdioTransport(Carrier):
-    """Reads lines from one descriptor and writes lines to another. See `transport.interface.Transport`.
+    """Reads messages from one descriptor and writes messages to another: lines, or with a subprotocol maps of
+    MessagePack. See `transport.interface.Transport`.
 
     Neither descriptor is closed or changed. A line that is too long or no UTF-8 ends the input, with the
-    reason in `InputEnded`; what was read before it stands. `close` flushes and stops: there is no code to
-    send. Raises OSError if a descriptor is not open.
+    reason in `InputEnded`, and so does whatever is no map where a map should begin; what was read before it
+    stands. `close` flushes and stops: there is no code to send. Raises OSError if a descriptor is not open.
     """
 
     resumable = False
@@ -59,15 +64,23 @@ class StdioTransport(Carrier):
         input_fd: int = 0,
         output_fd: int = 1,
         *,
+        subprotocol: str | None = None,
         max_message: int = MAX_MESSAGE,
         defer: Defer | None = None,
     ) -> None:
         super().__init__("exec-server stdio", asyncio.get_running_loop(), defer)
-        self._lines = LineReader(max_message)
+        self.subprotocol = subprotocol
+        self._messages: LineReader | MapReader
+        if subprotocol is None:
+            self._messages, self._terminator = LineReader(max_message), b"\n"
+        else:
+            from transport.maps import MapReader  # brings in a library that nobody else waits for
+
+            self._messages, self._terminator = MapReader(max_message), b""
         self._at_end = False  # the source has nothing more
         self._waiting: deque[bytes | Iterator[bytes]] = deque()
         self._waiting_bytes = 0
-        self._in_line = False  # pieces of the first of _waiting are out
+        self._in_message = False  # pieces of the first of _waiting are out
         self._flush_due = False
         self._over: str | None = None  # the reason of our own close
         self._timer: asyncio.TimerHandle | None = None
@@ -77,7 +90,7 @@ class StdioTransport(Carrier):
     def send(self, message: bytes) -> None:
         if self._over is None:
             self._waiting.append(message)
-            self._waiting_bytes += len(message) + 1
+            self._waiting_bytes += len(message) + len(self._terminator)
             self._flush_later()
 
     def send_pieces(self, pieces: Iterator[bytes]) -> None:
@@ -113,24 +126,24 @@ class StdioTransport(Carrier):
     def _read(self, data: bytes) -> None:
         if self._over is not None or self._ended is not None:
             return
-        lines = self._lines
+        messages = self._messages
         room = 0 if self._inbox_full() else INBOX_MESSAGES - len(self._inbox)
-        self._inbox_bytes += lines.read(data, self._inbox, room)
-        if self._at_end and not lines.stopped:
-            self._inbox_bytes += lines.finish(self._inbox)
-        ended = lines.failure is not None or (self._at_end and not lines.stopped)
+        self._inbox_bytes += messages.read(data, self._inbox, room)
+        if self._at_end and not messages.stopped:
+            self._inbox_bytes += messages.finish(self._inbox)
+        ended = messages.failure is not None or (self._at_end and not messages.stopped)
         if ended:
             self._source.stop()
         else:
             self._update_reading()
-            if lines.stopped and not self._inbox_full():  # by blank lines: nobody will take those
+            if messages.stopped and not self._inbox_full():  # by blank lines: nobody will take those
                 self._loop.call_soon(self._read_on)
         self._arrived()  # the bridge may take from within, so all else is settled before
         if ended:
-            self._end_input(lines.failure or "")
+            self._end_input(messages.failure or "")
 
     def _update_reading(self) -> None:
-        wanted = not self._lines.stopped and not self._inbox_full()
+        wanted = not self._messages.stopped and not self._inbox_full()
         if wanted is self._paused:
             self._paused = not wanted
             if wanted:
@@ -150,7 +163,7 @@ class StdioTransport(Carrier):
             self._defer(self._flush)
 
     def _flush(self) -> None:
-        """Make lines of what waits, as long as they are taken."""
+        """Write what waits, as long as it is taken."""
         self._flush_due = False
         made = 0
         while self._waiting and made < _PULL_TURN and self._closed is None:
@@ -170,25 +183,29 @@ class StdioTransport(Carrier):
         first = self._waiting[0]
         if isinstance(first, bytes):
             self._waiting.popleft()
-            self._waiting_bytes -= len(first) + 1
+            self._waiting_bytes -= len(first) + len(self._terminator)
             self._sink.put(first)
-            self._sink.put(b"\n")
+            self._end_message()
             return len(first)
         try:
             piece = next(first, b"")
         except Exception as error:
-            # Half of a line is out already, so there is no honest way to go on.
+            # Half of a message is out already, so there is no honest way to go on.
             _log.exception("%s: a message could not be made to its end", self.peer)
             self._end(f"a message could not be made to its end: {error!r}")
             return 0
         if piece:
             self._sink.put(piece)
         else:
-            if self._in_line:
-                self._sink.put(b"\n")
+            if self._in_message:
+                self._end_message()
             self._waiting.popleft()
-        self._in_line = bool(piece)
+        self._in_message = bool(piece)
         return len(piece)
+
+    def _end_message(self) -> None:
+        if self._terminator:
+            self._sink.put(self._terminator)
 
     def _broken(self, error: OSError) -> None:
         self._end(f"standard output is broken: {error.strerror}")

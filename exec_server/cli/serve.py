@@ -13,6 +13,7 @@ from exec_server import config
 from exec_server.config import Config, ConfigError
 from exec_server.measures import Measures
 from exec_server.server import Server, settings_of
+from protocol.codec import MSGPACK_SUBPROTOCOL
 from transport.listen import ListenUrlError, StdioUrl, WebSocketUrl, parse_listen_url, serve_websocket
 from transport.stdio import StdioTransport
 
@@ -74,7 +75,8 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
     measures.begin()
     try:
         if isinstance(url, StdioUrl):
-            server.connect(StdioTransport(defer=server.call_after_turn), on_closed=stop.set)
+            subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
+            server.connect(StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn), on_closed=stop.set)
             await stop.wait()
         else:
             await listen(settings, url, server, stop)
@@ -85,7 +87,13 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
 
 async def listen(settings: Config, url: WebSocketUrl, server: Server, stop: asyncio.Event) -> None:
     """Serve WebSocket until `stop` is set. The first line on stdout is the URL: programs read it there."""
-    listener = serve_websocket(url, server.connect, ping_interval=settings.ping_interval, defer=server.call_after_turn)
+    listener = serve_websocket(
+        url,
+        server.connect,
+        subprotocols=[MSGPACK_SUBPROTOCOL],
+        ping_interval=settings.ping_interval,
+        defer=server.call_after_turn,
+    )
     try:
         print(listener.url, flush=True)
         print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
