@@ -25,8 +25,7 @@ What can be promised about the processes that a command starts:
   terminal's hangup, or the service manager, ends the rest. A guardian that is killed alone is replaced when
   it is looked at next (every second) and told the list.
 * Never killed: a process that is not certainly ours. A group is signalled only while its leader is unreaped;
-  others
-  one by one, through a pidfd, after a look at when they began.
+  others one by one, through a pidfd, after a look at when they began.
 
 SIGCHLD is not used. Processes in another pid namespace are killed with their namespace's init, which is a
 descendant like any other. A process in uninterruptible sleep dies when it wakes.

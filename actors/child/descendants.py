@@ -35,6 +35,7 @@ _ADOPT_SHARE: Final = 20
 _WALKS: Final = 8
 """How many walks in a row may find nobody new and yet not end a search, because somebody went meanwhile."""
 _WALKS_AT_MOST: Final = 1000
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 NOBODY: Final = 0
 GONE: Final = -1
 _RECENT_TICKS: Final = 10
@@ -155,9 +156,23 @@ def _finish(child: Child, steps: Iterator[object]) -> None:
 
 def _kill(child: Child) -> Iterator[object]:
     # Stopped processes neither fork nor exit nor change their session, so the links hold while they are
-    # followed. A walk that finds nobody new has found all, unless one that went meanwhile left a child.
+    # followed.
     child.signal_group(signal.SIGSTOP)
     found: dict[int, int] = {}
+    try:
+        yield from _stop_all(child, found)
+    except OSError as error:
+        if error.errno not in _NO_DESCRIPTOR:
+            raise
+        log.warning("no descriptor left to look for the descendants of pid %d", child.pid)
+    child.signal_group(signal.SIGKILL)
+    for pid, start_ticks in found.items():
+        signal_process(pid, start_ticks, signal.SIGKILL)
+        yield None
+
+
+def _stop_all(child: Child, found: dict[int, int]) -> Iterator[object]:
+    # A walk that finds nobody new has found all, unless one that went meanwhile left a child.
     quiet = 0
     for _ in range(_WALKS_AT_MOST):
         fresh = gone = False
@@ -172,13 +187,8 @@ def _kill(child: Child) -> Iterator[object]:
                     fresh = True
         quiet = 0 if fresh else quiet + 1
         if quiet == _WALKS or (quiet and not gone):
-            break
-    else:
-        log.warning("pid %d starts processes faster than they can be stopped", child.pid)
-    child.signal_group(signal.SIGKILL)
-    for pid, start_ticks in found.items():
-        signal_process(pid, start_ticks, signal.SIGKILL)
-        yield None
+            return
+    log.warning("pid %d starts processes faster than they can be stopped", child.pid)
 
 
 def signal_process(pid: int, start_ticks: int, signum: int) -> None:
@@ -187,28 +197,23 @@ def signal_process(pid: int, start_ticks: int, signum: int) -> None:
     Its session would not tell it: a process may be just about to leave the one it was found in.
     """
     try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
-            raise
-        pidfd = -1  # killing must work with no descriptor left; the check below is as good but for an instant
-    try:
-        stat = proc.read_stat(pid)
-        if stat is None or stat.start_ticks != start_ticks:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR:
+                raise
+            os.kill(pid, signum)  # unchecked: killing must work then, and it was looked at an instant ago
             return
-        if pidfd >= 0:
-            signal.pidfd_send_signal(pidfd, signum)
-        else:
-            os.kill(pid, signum)
+        try:
+            stat = proc.read_stat(pid)
+            if stat is not None and stat.start_ticks == start_ticks:
+                signal.pidfd_send_signal(pidfd, signum)
+        finally:
+            os.close(pidfd)
     except ProcessLookupError:
-        pass
+        return  # it has ended by itself
     except PermissionError:
         log.warning("may not send signal %d to pid %d, a descendant of a command", signum, pid)
-    finally:
-        if pidfd >= 0:
-            os.close(pidfd)
 
 
 def sweep(budget_s: float = 0.002) -> float:
@@ -325,7 +330,7 @@ def _reap(pid: int) -> bool:
     try:
         pidfd = os.pidfd_open(pid)
     except OSError as error:
-        if error.errno not in (errno.EMFILE, errno.ENFILE):
+        if error.errno not in _NO_DESCRIPTOR:
             raise
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
     try:

@@ -208,3 +208,25 @@ say(not CHILDREN.watched & set(sids))
 def test_a_sweep_finds_sessions_in_short_slices() -> None:
     """A thousand commands must not stop the loop, and a session that ended is not known any more."""
     assert output_of(SWEEP) == ["True True True True", "True", "True"]
+
+
+NO_DESCRIPTOR = """
+import resource
+child = start("sh", "-c", "sleep 1000 & echo $!; wait")
+job = int(read_until(child.stdout, b"\\n"))
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(descriptors()) + 1, hard))
+while True:
+    try:
+        os.dup(0)
+    except OSError:
+        break
+child.kill_tree()
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+say(wait_exit(child).code, ends(job))
+"""
+
+
+def test_a_command_can_be_ended_with_no_descriptor_left() -> None:
+    """When the server is at its limit, ending commands is what helps."""
+    assert output_of(NO_DESCRIPTOR) == ["137 True"]
