@@ -48,7 +48,10 @@ done)
 for sid in $known; do kill -s STOP -- "-$sid"; done
 [ ! -x "$python" ] || echo $known | "$python" -I -S -c "$walker" "$base" "$range"
 for sid in $known; do kill -s KILL -- "-$sid"; done
-[ -z "$leaf" ] || rmdir "$leaf"
+[ -z "$leaf" ] || for try in 1 2 3 4 5 6 7 8 9; do
+    rmdir "$leaf" && break  # busy while somebody in it dies
+    sleep 0.2
+done
 """
 
 _WALKER: Final = """\
