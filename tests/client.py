@@ -18,17 +18,17 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
+import msgpack
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+
+from tests.encodings import ENCODINGS, JSON, Encoding
 
 PATIENCE_S = 30.0
 """The end of every wait; a test that gets there has failed."""
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 _write_ids = itertools.count(1)  # of all clients: a session remembers those of its last connection
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 
 
 class Breach(AssertionError):
@@ -67,18 +67,22 @@ class WebSocketLink:
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
+        self._text = socket.subprotocol is None
 
     async def send(self, message: bytes) -> None:
         try:
-            await self.socket.send(message, text=True)
+            await self.socket.send(message, text=self._text)
         except ConnectionClosed as error:
             raise ConnectionLost(str(error)) from None
 
     async def receive(self) -> bytes | str | None:
         try:
-            return await self.socket.recv(decode=False)
+            message = await self.socket.recv()
         except ConnectionClosed:
             return None
+        if isinstance(message, str) is not self._text:
+            raise Breach(f"a frame of the wrong kind: {message[:100]!r}")
+        return message
 
     def abort(self) -> None:
         self.socket.transport.abort()
@@ -113,6 +117,29 @@ class StdioLink:
             await self.writer.wait_closed()
         except (BrokenPipeError, ConnectionResetError):
             pass  # the server has gone first
+
+
+class StdioMapLink(StdioLink):
+    """Maps of MessagePack over a pair of pipes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        super().__init__(reader, writer)
+        self._unpacker = msgpack.Unpacker(max_buffer_size=0)
+
+    async def send(self, message: bytes) -> None:
+        self.writer.write(message)
+        await self.writer.drain()
+
+    async def receive(self) -> bytes | str | None:
+        while True:
+            try:
+                message: bytes = msgpack.packb(self._unpacker.unpack())
+                return message
+            except msgpack.OutOfData:
+                data = await self.reader.read(1 << 16)
+                if not data:
+                    return None
+                self._unpacker.feed(data)
 
 
 class Ended(NamedTuple):
@@ -209,8 +236,9 @@ class Process:
 class Client:
     """One connection to a server. Reads all the time, unless it is told to stop: see `stop_reading`."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, encoding: Encoding = JSON) -> None:
         self.link = link
+        self.encoding = encoding
         self.session_id = ""
         self.processes: dict[str, Process] = {}
         self.strangers: list[dict[str, Any]] = []
@@ -233,7 +261,7 @@ class Client:
                 message = await self.link.receive()
                 if message is None:
                     break
-                self._dispatch(_decode(message))
+                self._dispatch(self.encoding.decode(message))
         except Exception as error:
             self._fault = error
         self.lost.set()
@@ -300,7 +328,7 @@ class Client:
         request_id = next(self._ids)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
-        await self.link.send(_encode({"id": request_id, "method": method, "params": params}))
+        await self.link.send(self.encoding.encode({"id": request_id, "method": method, "params": params}))
         return answer
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -308,7 +336,7 @@ class Client:
         return await result_of(await self.send(method, **params))
 
     async def notify(self, method: str, **params: Any) -> None:
-        await self.link.send(_encode({"method": method, "params": params}))
+        await self.link.send(self.encoding.encode({"method": method, "params": params}))
 
     async def initialize(self, resume: str | None = None, **more: Any) -> dict[str, Any]:
         """The handshake of a client of the current generation; the result of `initialize`."""
@@ -385,10 +413,11 @@ async def result_of(answer: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def connected(url: str, **options: Any) -> AsyncIterator[Client]:
-    """A client on a new WebSocket; `options` are those of websockets' `connect`."""
+async def connected(url: str, encoding: str = "json", **options: Any) -> AsyncIterator[Client]:
+    """A client on a new WebSocket, with JSON or `msgpack`; `options` are those of websockets' `connect`."""
+    chosen = ENCODINGS[encoding]
     settings = {"compression": None, "max_size": None, "ping_interval": None, "proxy": None, **options}
-    client = Client(WebSocketLink(await connect(url, **settings)))
+    client = Client(WebSocketLink(await connect(url, subprotocols=chosen.subprotocols, **settings)), chosen)
     try:
         yield client
     finally:
@@ -396,9 +425,9 @@ async def connected(url: str, **options: Any) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def session(url: str, **options: Any) -> AsyncIterator[Client]:
+async def session(url: str, encoding: str = "json", **options: Any) -> AsyncIterator[Client]:
     """A client that has shaken hands."""
-    async with connected(url, **options) as client:
+    async with connected(url, encoding, **options) as client:
         await client.initialize()
         yield client
 

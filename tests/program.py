@@ -14,7 +14,8 @@ from operator import le
 from pathlib import Path
 from typing import Any
 
-from tests.client import PATIENCE_S, Client, StdioLink
+from tests.client import PATIENCE_S, Client, StdioLink, StdioMapLink
+from tests.encodings import ENCODINGS
 
 ROOT = Path(__file__).parent.parent
 LINE_LIMIT = 256 << 20
@@ -114,8 +115,11 @@ def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[P
 
 
 @contextlib.asynccontextmanager
-async def stdio_program(*flags: str, **popen: Any) -> AsyncIterator[tuple[Client, Program]]:
+async def stdio_program(*flags: str, encoding: str = "json", **popen: Any) -> AsyncIterator[tuple[Client, Program]]:
     """A server on stdio with a client on the other ends of its pipes."""
+    if encoding != "json":
+        flags = (*flags, "--encoding", encoding)
+    make_link = StdioLink if encoding == "json" else StdioMapLink
     loop = asyncio.get_running_loop()
     with launched(command(*flags), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **popen) as process:
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
@@ -123,7 +127,8 @@ async def stdio_program(*flags: str, **popen: Any) -> AsyncIterator[tuple[Client
         sink, protocol = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
         )
-        client = Client(StdioLink(reader, asyncio.StreamWriter(sink, protocol, None, loop)))
+        link = make_link(reader, asyncio.StreamWriter(sink, protocol, None, loop))
+        client = Client(link, ENCODINGS[encoding])
         try:
             yield client, Program(process)
         finally:
