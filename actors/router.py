@@ -84,6 +84,7 @@ EXTENSIONS = [
     "sessionTtl",
     "flow",
     "record",
+    "limits",
 ]
 """The additions to the wire that are in force, by the names of docs/protocol.md."""
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from actors.child.environment import child_environment
+from actors.child.limits import Limits
 from actors.child.pool import POOL
 from actors.child.spawn import SpawnRequest
 from actors.messages import StartProcess
@@ -18,6 +21,10 @@ def spawn_request(params: ProcessStartParams) -> SpawnRequest:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
     if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedPermissions):
         raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})
+    limits = None
+    if params.limits is not None:
+        limits = Limits(**msgspec.structs.asdict(params.limits))
+        limits.check()
     return SpawnRequest(
         argv=params.argv,
         cwd=cwd_path(params.cwd),
@@ -27,6 +34,7 @@ def spawn_request(params: ProcessStartParams) -> SpawnRequest:
         rows=params.rows,
         cols=params.cols,
         arg0=params.arg0,
+        limits=limits,
     )
 
 

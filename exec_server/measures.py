@@ -33,6 +33,7 @@ class Measures:
         process_wide.write_no_core_files()
         process_wide.mark_descendants()
         self._subreaper = process_wide.become_subreaper()
+        process_wide.mark_descendants()
         cgroup = enter_own_cgroup()
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
         self._guardian = Guardian(self._cgroup)

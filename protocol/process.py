@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.wire_types import Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
+from protocol.wire_types import Limit, Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
 
 Stream = Literal["stdout", "stderr", "pty"]
 ExitReason = Literal["exited", "signaled", "terminated", "timeout", "idleTimeout", "sessionEnded", "hostLost"]
@@ -112,6 +112,20 @@ class StartMetadata(WireStruct, frozen=True):
     tool_call_id: str | None = None
 
 
+class ResourceLimits(WireStruct, frozen=True):
+    """What a command may use, in force before its program runs; None is without a limit of its own.
+
+    CPU time (seconds), open files and file sizes (bytes) hold for each process, memory (bytes) and the number of
+    processes for the command as a whole.
+    """
+
+    cpu_seconds: Limit | None = None
+    memory_bytes: Limit | None = None
+    open_files: Limit | None = None
+    file_size_bytes: Limit | None = None
+    processes: Limit | None = None
+
+
 class ProcessStartParams(WireStruct, frozen=True):
     """`cwd` is a `file:` URI, or a native absolute path (protocol.paths). `env` is the exact environment
     unless there is an `env_policy`. The program looked up is `argv[0]`, whatever `arg0` says. Times are in
@@ -140,6 +154,7 @@ class ProcessStartParams(WireStruct, frozen=True):
     """None is `keep`."""
     mode: Literal["direct", "prepared"] | None = None
     """None is `direct`; `prepared`: the caller has applied its own policy and sandbox already."""
+    limits: ResourceLimits | None = None
     record: bool | None = None
     """Record the terminal, or do not, whatever the server does otherwise."""
     host: str | None = None
@@ -469,9 +484,7 @@ class ProcessOutput(WireStruct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, process_id: str, chunk: OutputChunk) -> ProcessOutput:
         """The notification of a chunk of the log; the bytes are shared."""
-        return cls(
-            process_id=process_id, seq=chunk.seq, stream=chunk.stream, offset=chunk.offset, chunk=chunk.chunk
-        )
+        return cls(process_id=process_id, seq=chunk.seq, stream=chunk.stream, offset=chunk.offset, chunk=chunk.chunk)
 
 
 class ProcessExited(WireStruct, frozen=True):

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     U64OrDefault = int
     Millis = int
     MessageBytes = int
+    Limit = int
     WindowSide = int
 else:
     # msgspec takes no bound above 2^63-1, so that of U64 is checked by `check_u64`.
     U64 = Annotated[int, msgspec.Meta(ge=0)]
     U64OrDefault = U64 | None
     Millis = Annotated[int, msgspec.Meta(ge=0, le=MAX_MILLIS)]
+    Limit = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
     MessageBytes = Annotated[int, msgspec.Meta(ge=MIN_MESSAGE_BYTES, le=2**63 - 1)]
     WindowSide = Annotated[int, msgspec.Meta(ge=1, le=65535)] | None
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from actors.child import descendants
+from actors.child.limits import remove_group
+from actors.child.pool import POOL
 from actors.child.proc import boot_ticks
 from actors.child.table import CHILDREN
 
@@ -43,6 +46,7 @@ class Child:
         "_terminal",
         "_tty",
         "forgotten",
+        "group",
         "mark",
         "master",
         "pid",
@@ -73,6 +77,8 @@ class Child:
         self.master = master
         self.mark = mark
         """What its descendants carry (see `tag`); 0 if nothing."""
+        self.group: Path | None = None
+        """The cgroup of its own that its limits need."""
         self.status: ExitStatus | None = None
         """None until `reap`."""
         self.sessions: dict[int, int] | None = None
@@ -183,6 +189,9 @@ class Child:
     def _forget(self) -> None:
         self.forgotten = True
         descendants.forget(self)
+        if self.group is not None:
+            group = self.group
+            POOL.submit(lambda: remove_group(group))
         if self.pidfd >= 0:
             CHILDREN.leave(self.pid)
             os.close(self.pidfd)

@@ -12,6 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from actors.child import tag
 from actors.child.child import Child, ExitStatus
 from actors.child.environment import BY_EFFECTIVE_ID, find_program
+from actors.child.limits import Limits, remove_group
 from actors.child.pool import POOL
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
@@ -40,7 +42,7 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     argv[0].
 
     `pipe_stdin` without a terminal: a pipe instead of /dev/null. `rows` and `cols` are the terminal's, 1 to
-    65535.
+    65535. `limits` have been checked (`Limits.check`) by whoever asks.
     """
 
     argv: list[str]
@@ -51,6 +53,7 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     rows: int = 24
     cols: int = 80
     arg0: str | None = None
+    limits: Limits | None = None
 
 
 class _Limits:
@@ -79,8 +82,20 @@ def spawn(request: SpawnRequest) -> Child:
     program = _look_up(request, argv[0], cwd)
     if request.arg0 is not None:
         argv[0] = _encode(request.arg0, "arg0", request.tty)
+    group: Path | None = None
+    if request.limits is not None:
+        try:
+            group = request.limits.make_group()
+        except OSError as error:
+            raise _failure(error, "limits", "no cgroup for the limits of this command") from None
+        program, argv = request.limits.wrapped(program, argv, group)
     start = _start_on_terminal if request.tty else _start_on_pipes
-    child = start(_Execution(program, argv, env, cwd), request)
+    try:
+        child = start(_Execution(program, argv, env, cwd), request)
+    except BaseException:
+        remove_group(group)
+        raise
+    child.group = group
     if _Limits.child_open_files is not None:
         _restore_open_files(child.pid, _Limits.child_open_files)
     return child

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client import Client, connected, expect_error, result_of, session
+from tests.client import Client, RpcError, connected, expect_error, result_of, session
 from tests.program import Program
 
 pytestmark = pytest.mark.anyio
@@ -506,3 +506,61 @@ async def test_other_hosts_are_refused_while_there_are_none(url: str) -> None:
     async with session(url) as client:
         error = await expect_error(client.shell("p", "true", host="elsewhere"))
         assert error.code == -32602 and "host" in error.message
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+async def test_limits_are_in_force_before_the_program_runs_and_nothing_else_changes(url: str) -> None:
+    """A shim that left a trace in the environment, the arguments or the descriptors would change what programs do."""
+    script = "ulimit -t; ulimit -n; ulimit -f; echo $0 $1; env; ls /proc/self/fd | wc -l"
+    env = {"PATH": "/usr/bin:/bin", "X": "caf\u00e9 \n="}
+    limits = {"cpuSeconds": 7, "openFiles": 99, "fileSizeBytes": 51200}
+    async with session(url) as client:
+        argv = ("/bin/bash", "-c", script, "zero", "one")
+        limited = await client.run("p", *argv, env=env, limits=limits)
+        free = await client.run("q", *argv, env=env)
+        assert limited.stdout.splitlines()[:3] == [b"7", b"99", b"50"]
+        assert limited.stdout.splitlines()[3:] == free.stdout.splitlines()[3:]
+
+
+async def test_a_program_that_uses_up_its_cpu_time_is_killed(url: str) -> None:
+    async with session(url) as client:
+        ended = await (await client.shell("p", "while :; do :; done", limits={"cpuSeconds": 1})).closed()
+        assert ended.signal in ("SIGXCPU", "SIGKILL") and ended.reason == "signaled"
+
+
+async def test_limited_commands_run_on_a_terminal_with_an_arg0_of_their_own(url: str) -> None:
+    async with session(url) as client:
+        process = await client.start(
+            "p", "/bin/sh", "-c", "echo $0; ulimit -n; tty", tty=True, arg0="-login", limits={"openFiles": 50}
+        )
+        ended = await process.closed()
+        assert ended.pty.startswith(b"-login\r\n50\r\n/dev/pts/")
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ({"openFiles": 0}, "openFiles"),
+        ({"cpuSeconds": -1}, "cpuSeconds"),
+        ({"openFiles": 2**50}, "hard limit"),
+    ],
+)
+async def test_limits_that_cannot_be_kept_are_refused(url: str, limits: dict[str, int], text: str) -> None:
+    """A limit that is ignored is worse than none: somebody relies on it."""
+    async with session(url) as client:
+        error = await expect_error(client.shell("p", "true", limits=limits))
+        assert error.code == -32602 and text in error.message
+        assert (await (await client.shell("p", "true")).closed()).code == 0
+
+
+async def test_a_limit_of_processes_is_kept_or_refused(url: str) -> None:
+    """It needs the pids controller of a delegated cgroup v2, which not every machine has; ignored it never is."""
+    async with session(url) as client:
+        try:
+            process = await client.shell("p", "true & true & true & true & wait; echo done", limits={"processes": 2})
+        except RpcError as error:
+            assert (error.code, error.data["kind"]) == (-32602, "limitUnsupported")
+        else:
+            assert b"done" not in (await process.closed()).stdout
