@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from actors.router import EXTENSIONS
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema
 from protocol.methods import METHODS
-from protocol.process import ProcessEntry, StreamBytes
+from protocol.process import EnvPolicy, ProcessEntry, ResourceLimits, ScreenCursor, StreamBytes
 from protocol.session import Initialized, ServerInfo
 from tests.documented import Conversation, Line, conversations, packed, played
 from tests.program import ROOT, Program
@@ -134,6 +134,8 @@ def test_members_of_members_are_described() -> None:
     assert members(ProcessEntry) <= in_code(section("process/list"))
     assert members(StreamBytes) <= in_code(section("process/snapshot"))
     assert members(ServerInfo) <= in_code(section("initialize"))
+    assert members(ResourceLimits) | members(EnvPolicy) <= in_code(section("process/start"))
+    assert members(ScreenCursor) <= in_code(section("process/screen"))
 
 
 def test_every_method_and_notification_is_in_an_example() -> None:
