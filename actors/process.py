@@ -593,13 +593,15 @@ class ProcessActor(GuardedActor):
         """End the child, if there is one, with all its descendants, and close everything."""
         self._watch = None
         self._close_recording()
+        child, self._child = self._child, None
+        if child is not None:
+            # First: at the end of its input, or a hangup, it would exit, and leave descendants that nobody can find.
+            child.kill_tree()
         if hasattr(self, "_input"):
             self._input.close()
-        child, self._child = self._child, None
         if hasattr(self, "_streams"):
             self._streams.close()
         if child is not None:
-            child.kill_tree()
             child.release()
 
     def _tell_end(self, reason: ExitReason) -> None:

@@ -127,12 +127,14 @@ class ChildStreams:
             self.close_output(name)
 
     def close(self) -> None:
-        """Close everything. The watch on `fileno()` must be gone before (a reused number would lose events)."""
+        """Watch nothing any more; streams that are open stay so until the child is released.
+
+        The watch on `fileno()` must be gone before (a reused number would lose events).
+        """
         if self._ticket is not None:
             self._unregister(self._ticket.fileno())
             self._ticket.abandon()
             self._ticket = None
-        self.close_streams()
         self._epoll.close()
 
     # -- output ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from typing import Any
 
 from thespian.actors import ActorSystem
 
-import actors.process  # noqa: F401 - the first start must not wait for its import
+import actors.connection
+import actors.process  # noqa: F401 - nobody waits for these later, and no descriptor may be left for it then
 from actors import recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install

@@ -178,9 +178,9 @@ class Child:
 
     def release(self) -> None:
         """The caller gives the child up: everything still open is closed, and nothing can be attributed to
-        the child any more. Kills nothing. A child that has not exited is reaped whenever that is noticed.
+        the child any more; after a kill that goes on in a thread, since a hangup would let the stopped child
+        run. Kills nothing. A child that has not exited is reaped whenever that is noticed.
         """
-        self.close_streams()
         with CHILDREN.lock:
             self._given_up = True
             if not self._kills:
@@ -188,6 +188,7 @@ class Child:
 
     def _forget(self) -> None:
         self.forgotten = True
+        self.close_streams()
         descendants.forget(self)
         if self.group is not None:
             group = self.group

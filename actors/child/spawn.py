@@ -405,7 +405,6 @@ def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None
 
 def _dispose(child: Child) -> None:
     """In a thread: the end of a child that nobody waits for."""
-    child.close_streams()
     child.kill_tree()
     ending = select.poll()
     ending.register(child.pidfd, select.POLLIN)
