@@ -47,6 +47,7 @@ from protocol.environment import EnvironmentStatus
 from protocol.errors import (
     ExecServerError,
     InternalError,
+    InvalidParams,
     InvalidRequest,
     MethodNotFound,
     ProcessExists,
@@ -165,6 +166,11 @@ class ConnectionActor(GuardedActor):
         assert self._open is not None
         if params.process_id in self._processes or params.process_id in self._attachments:
             self.send(message.bridge, Failure(message.token, ProcessExists(params.process_id)))
+            return
+        try:
+            cwd_path(params.cwd)  # what is in the books can be listed
+        except InvalidParams as error:
+            self.send(message.bridge, Failure(message.token, error))
             return
         process = self.createActor(self._open.process_class)
         self._processes[params.process_id] = Process(process, params)
