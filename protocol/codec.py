@@ -34,7 +34,7 @@ class Codec(Protocol):
         """The same bytes in pieces of about 512 KiB, each made when it is asked for."""
 
     def encoded_size_hint(self, result: Struct) -> int:
-        """Bytes that `encode_result` will need, rather more than less; costs next to nothing."""
+        """Bytes that `encode_result` will need, rather more than less; cheap beside encoding output."""
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
         """The refusal of a request."""

@@ -23,7 +23,14 @@ from protocol.errors import ExecServerError, ParseError
 from protocol.json_params import params_decoder
 from protocol.methods import Method
 from protocol.params import ParamsReader
-from protocol.process import OutputChunk, ProcessOutput, ProcessReadResult
+from protocol.process import (
+    OutputChunk,
+    ProcessListResult,
+    ProcessOutput,
+    ProcessReadResult,
+    ProcessScreenResult,
+    ProcessSnapshotResult,
+)
 from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
 
 _BRACKET = ord("[")
@@ -97,6 +104,10 @@ class JsonCodec:
     def encoded_size_hint(self, result: Struct) -> int:
         if type(result) is ProcessReadResult:
             return 512 + len(result.chunks) * 96 + result.output_size * 4 // 3
+        if type(result) is ProcessSnapshotResult:
+            return 512 + result.output_size * 4 // 3
+        if type(result) in (ProcessListResult, ProcessScreenResult):
+            return len(_encode(result)) + 64
         return _SMALL_RESULT
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:

@@ -21,7 +21,7 @@ from protocol.errors import ExecServerError, ParseError
 from protocol.json_strict import StrictnessError
 from protocol.methods import Method
 from protocol.params import ParamsReader
-from protocol.process import ProcessReadResult
+from protocol.process import ProcessListResult, ProcessReadResult, ProcessScreenResult, ProcessSnapshotResult
 from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
 
 _PIECE = 512 * 1024
@@ -83,6 +83,10 @@ class MsgpackCodec:
     def encoded_size_hint(self, result: Struct) -> int:
         if type(result) is ProcessReadResult:
             return 512 + len(result.chunks) * _CHUNK_MEMBERS + result.output_size
+        if type(result) is ProcessSnapshotResult:
+            return 512 + result.output_size
+        if type(result) in (ProcessListResult, ProcessScreenResult):
+            return len(_encode(result)) + 64
         return _SMALL_RESULT
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:

@@ -414,6 +414,11 @@ class ProcessSnapshotResult(WireStruct, frozen=True):
     exit_code: int | None
     signal: str | None
 
+    @property
+    def output_size(self) -> int:
+        """Bytes of output in all streams together."""
+        return len(self.stdout) + len(self.stderr) + len(self.terminal)
+
 
 class ProcessScreenParams(WireStruct, frozen=True):
     """What the terminal shows."""

@@ -55,6 +55,8 @@ from protocol.process import (
     ProcessReadParams,
     ProcessReadResult,
     ProcessScreenParams,
+    ProcessSnapshotParams,
+    ProcessSnapshotResult,
     ProcessStartParams,
     ProcessWriteParams,
     ProcessWriteResult,
@@ -72,7 +74,7 @@ from transport.interface import (
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
 READS_AT_ONCE = 8
-"""Reads of one client that may be out for an answer that does not wait: each may bring all that is retained."""
+"""Reads and snapshots of one client that may be out for an answer at once: each may bring all that is kept."""
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
 MAX_MESSAGE = 64 << 20
@@ -254,7 +256,9 @@ class BridgeActor(GuardedActor):
             limit = self._settings.max_unanswered_write_bytes
             if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
                 raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
-        is_read = isinstance(params, ProcessReadParams) and not params.wait_ms
+        is_read = isinstance(params, ProcessSnapshotParams) or (
+            isinstance(params, ProcessReadParams) and not params.wait_ms
+        )
         target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
         if target == self._session_id:
             target = None
@@ -535,4 +539,4 @@ def size_of(item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> int:
     chunks = getattr(struct, "chunks", None)
     if chunks is not None:
         return 256 + sum(len(each.chunk) + 64 for each in chunks)
-    return 256
+    return 512 + struct.output_size if isinstance(struct, ProcessSnapshotResult) else 256

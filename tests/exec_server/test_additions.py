@@ -273,6 +273,20 @@ async def test_a_list_of_processes(url: str) -> None:
         await running.terminate()
 
 
+async def test_a_start_in_a_folder_that_is_none_does_not_spoil_a_list(url: str) -> None:
+    """The list was asked for before the start was answered."""
+    async with session(url) as client:
+        params = {"argv": ["true"], "cwd": "relative", "env": {}, "tty": False}
+        starts, lists = [], []
+        for number in range(20):
+            starts.append(await client.send("process/start", processId=str(number), **params))
+            lists.append(await client.send("process/list"))
+        assert [await result_of(each) for each in lists] == [{"processes": []}] * 20
+        for each in starts:
+            error = await expect_error(result_of(each))
+            assert error.code == -32602 and "relative" in error.message
+
+
 async def test_eviction_is_told_to_the_byte(url: str) -> None:
     async with session(url) as client:
         process = await client.start("p", "/usr/bin/head", "-c", "5000000", "/dev/zero", keep=False)
@@ -297,6 +311,19 @@ async def test_an_answer_fits_what_the_client_can_take(url: str) -> None:
             got += b"".join(base64.b64decode(each["chunk"]) for each in result["chunks"])
             after = result["nextSeq"] - 1
         assert got == bytes(900_000)
+
+
+async def test_an_answer_that_cannot_fit_is_refused(url: str) -> None:
+    """A client that set a limit drops its connection at a longer message."""
+    async with connected(url, max_size=256 * 1024) as client:
+        await client.initialize(maxMessageBytes=256 * 1024)
+        script = "head -c 100000 /dev/zero; head -c 100000 /dev/zero >&2"
+        await (await client.shell("p", script, keep=False)).closed()
+        await client.run("q", "/bin/true", *["x" * 1000] * 300)
+        for method in ("process/snapshot", "process/list"):
+            error = await expect_error(client.call(method, processId="p"))
+            assert (error.code, error.data["kind"]) == (-32600, "tooLarge"), method
+        assert (await wait(client, "p"))["exited"]
 
 
 async def test_a_client_that_can_take_next_to_nothing_is_refused(url: str) -> None:
