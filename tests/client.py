@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import msgpack
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from tests.encodings import ENCODINGS, JSON, Encoding
 
@@ -417,7 +418,8 @@ async def connected(url: str, encoding: str = "json", **options: Any) -> AsyncIt
     """A client on a new WebSocket, with JSON or `msgpack`; `options` are those of websockets' `connect`."""
     chosen = ENCODINGS[encoding]
     settings = {"compression": None, "max_size": None, "ping_interval": None, "proxy": None, **options}
-    client = Client(WebSocketLink(await connect(url, subprotocols=chosen.subprotocols, **settings)), chosen)
+    subprotocols = None if chosen.subprotocol is None else [Subprotocol(chosen.subprotocol)]
+    client = Client(WebSocketLink(await connect(url, subprotocols=subprotocols, **settings)), chosen)
     try:
         yield client
     finally:

@@ -15,10 +15,10 @@ RAW = ("chunk", "stdout", "stderr", "terminal")
 
 
 class Encoding(Protocol):
-    """How messages become bytes, and which WebSocket subprotocols ask for that."""
+    """How messages become bytes, and the WebSocket subprotocol that asks for it."""
 
     name: str
-    subprotocols: list[str] | None
+    subprotocol: str | None
 
     def encode(self, message: Mapping[str, Any]) -> bytes: ...
     def decode(self, data: bytes | str) -> Any: ...
@@ -26,7 +26,7 @@ class Encoding(Protocol):
 
 class JsonEncoding:
     name = "json"
-    subprotocols: list[str] | None = None
+    subprotocol = None
 
     def encode(self, message: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(message)
@@ -39,10 +39,10 @@ class MsgpackEncoding:
     """Bytes are raw on the wire, and looked at there: a server that sends base64 text fails the test."""
 
     name = "msgpack"
-    subprotocols: list[str] | None = [SUBPROTOCOL]  # noqa: RUF012
+    subprotocol = SUBPROTOCOL
 
     def encode(self, message: Mapping[str, Any]) -> bytes:
-        params = message.get("params")
+        params = message.get("params") if isinstance(message, Mapping) else None
         if isinstance(params, Mapping) and isinstance(params.get("chunk"), str):
             message = {**message, "params": {**params, "chunk": _raw(params["chunk"])}}
         packed: bytes = msgpack.packb(message)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.conformance.dialogue import ENCODINGS, Dialogue, Encoding
-from tests.conformance.wires import InProcess, ProgramWire, program, serving
+from tests.conformance.dialogue import Dialogue
+from tests.conformance.encodings import ENCODINGS, JSON, Encoding
+from tests.conformance.wires import InProcess, ProgramMapWire, ProgramWire, program, serving
 
 
 @pytest.fixture(params=ENCODINGS)
@@ -17,9 +18,9 @@ def encoding(request: pytest.FixtureRequest) -> Encoding:
 
 
 @pytest.fixture
-async def server(anyio_backend: object) -> AsyncIterator[InProcess]:
+async def server(anyio_backend: object, encoding: Encoding) -> AsyncIterator[InProcess]:
     """A server with the defaults of the command line."""
-    async with serving() as server:
+    async with serving(encoding) as server:
         yield server
 
 
@@ -31,18 +32,18 @@ def wire_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def talk(server: InProcess, wire_name: str, encoding: Encoding) -> AsyncIterator[Dialogue]:
+async def talk(server: InProcess, wire_name: str) -> AsyncIterator[Dialogue]:
     """A client that has not said anything yet."""
     async with server.websocket() if wire_name == "websocket" else server.stdio() as wire:
-        yield Dialogue(wire, encoding)
+        yield Dialogue(wire)
 
 
 @pytest.fixture(params=["websocket", "stdio", "program"])
 async def any_talk(request: pytest.FixtureRequest, server: InProcess, encoding: Encoding) -> AsyncIterator[Dialogue]:
     """As `talk`, and to the program on its stdin and stdout."""
     if request.param == "program":
-        async with program("--listen", "stdio://") as process:
-            yield Dialogue(ProgramWire(process), encoding)
+        async with program("--listen", "stdio://", "--encoding", encoding.name) as process:
+            yield Dialogue(ProgramWire(process) if encoding is JSON else ProgramMapWire(process, encoding))
     else:
         async with server.websocket() if request.param == "websocket" else server.stdio() as wire:
-            yield Dialogue(wire, encoding)
+            yield Dialogue(wire)

@@ -7,38 +7,16 @@ import base64
 import itertools
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
+from tests.conformance.encodings import JSON, in_messagepack
 from tests.conformance.wires import PATIENCE_S, Wire, WireClosed
 
 ANY: Any = ...
 """In an expected message: the member must be there, whatever its value."""
 SHOWN = 400
-
-
-class Encoding(Protocol):
-    """How messages become bytes."""
-
-    name: str
-
-    def encode(self, message: Mapping[str, Any]) -> str | bytes: ...
-    def decode(self, data: bytes) -> Any: ...
-
-
-class JsonEncoding:
-    name = "json"
-
-    def encode(self, message: Mapping[str, Any]) -> str:
-        return json.dumps(message)
-
-    def decode(self, data: bytes) -> Any:
-        return json.loads(data)
-
-
-JSON = JsonEncoding()
-ENCODINGS: dict[str, Encoding] = {"json": JSON}
 
 
 class Dialogue:
@@ -49,9 +27,9 @@ class Dialogue:
     of different processes have no order among each other.
     """
 
-    def __init__(self, wire: Wire, encoding: Encoding = JSON) -> None:
+    def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self.encoding = encoding
+        self.encoding = wire.encoding
         self._ids = itertools.count(1)
         self._written: list[str] = []
         self._kept: list[dict[str, Any]] = []
@@ -69,6 +47,12 @@ class Dialogue:
             await self._wire.send(exact)
         except WireClosed as closed:
             self._note_end(closed)
+
+    async def say(self, text: str) -> None:
+        """A message that is written as JSON, in the encoding of this conversation."""
+        message = text if self.encoding is JSON else in_messagepack(text)
+        assert message is not None, f"cannot be said in {self.encoding.name}: {text}"
+        await self.send(message)
 
     async def expect(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """The first message that has at least these members with these values, which is taken."""

@@ -6,10 +6,15 @@ import asyncio
 import os
 from typing import Any
 
+import pytest
+
 from tests.conformance.dialogue import ANY, Dialogue, text_of
 from tests.conformance.wires import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
+
+json_only = pytest.mark.parametrize("encoding", ["json"], indirect=True)
+"""For tests of what is particular to JSON: text, lines, clients that know nothing else."""
 
 
 def command(process_id: str, *argv: str, **params: Any) -> dict[str, Any]:

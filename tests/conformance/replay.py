@@ -49,7 +49,7 @@ class Replay:
                 break
             if self.trace.name not in PIPELINED:
                 await self._await_news(step)
-            await self.talk.send(step.message)
+            await (self.talk.say(step.message) if isinstance(step.message, str) else self.talk.send(step.message))
             if step.answer is not None and self.trace.name not in PIPELINED:
                 await self._await_answer(step)
         if self.trace.name in PIPELINED:

@@ -12,6 +12,7 @@ import pytest
 from tests.conformance import scope
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES
+from tests.conformance.helpers import json_only
 from tests.conformance.traces import DATA, load
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +84,7 @@ def test_every_copied_trace_is_used() -> None:
             assert f'"{name}"' in sources, name
 
 
+@json_only
 @pytest.mark.anyio
 @pytest.mark.parametrize("text", DIALOGUES)
 async def test_examples(talk: Dialogue, text: str) -> None:

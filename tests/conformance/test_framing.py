@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.dialogue import ANY, JSON, Dialogue
+from tests.conformance.dialogue import ANY, Dialogue
+from tests.conformance.encodings import JSON, in_messagepack
+from tests.conformance.helpers import json_only
 from tests.conformance.wires import InProcess
 
 pytestmark = pytest.mark.anyio
@@ -125,11 +127,12 @@ async def test_what_is_answered(talk: Dialogue, row: str) -> None:
     """Else a client that is free to write this waits for ever, or cannot find its answer."""
     frame, request_id = ANSWERED[row]
     await talk.initialize()
-    await talk.send(frame)
+    await talk.say(frame)
     assert (await talk.answer(request_id))["result"] == NOT_RUNNING
     await talk.is_alive()
 
 
+@json_only
 async def test_what_is_unreadable(talk: Dialogue, wire_name: str) -> None:
     """Each is answered once, with the id -1, and the connection goes on; before `initialize` as well."""
     for row, frame in UNREADABLE.items():
@@ -146,6 +149,32 @@ async def test_what_is_unreadable(talk: Dialogue, wire_name: str) -> None:
     assert talk.unexpected() == []
 
 
+UNREADABLE_MAPS = {
+    row: message
+    for row, text in UNREADABLE.items()
+    if (message := in_messagepack(text)) is not None and text.startswith("{")
+} | {
+    "an extension type": b"\x83\xa2id\x01\xa6method\xa1m\xa6params\x81\xa1a\xd4\x05\x00",
+    "a key twice": b"\x83\xa2id\x01\xa2id\x02\xa6method\xa1m",
+    "a key that is no string": b"\x83\xa2id\x01\x05\x02\xa6method\xa1m",
+    "a string that is not UTF-8": b"\x83\xa2id\x01\xa6method\xa1m\xa6params\x81\xa1a\xa1\xff",
+}
+"""Whole maps all of them: on stdio what is none ends the input."""
+
+
+@pytest.mark.parametrize("encoding", ["msgpack"], indirect=True)
+async def test_what_is_unreadable_in_messagepack(talk: Dialogue, wire_name: str) -> None:
+    """As in JSON."""
+    assert len(UNREADABLE_MAPS) > 15
+    for message in UNREADABLE_MAPS.values():
+        await talk.send(message)
+        await talk.expect_error(await talk.answer(-1), -32600, PREFIX[wire_name])
+    await talk.initialize()
+    await talk.is_alive()
+    assert talk.unexpected() == []
+
+
+@json_only
 async def test_two_messages_in_one_frame(server: InProcess) -> None:
     """Neither is carried out: who puts two into one frame must learn of it. On stdio two lines are two messages."""
     async with server.websocket() as wire:
@@ -163,6 +192,7 @@ async def test_two_messages_in_one_frame(server: InProcess) -> None:
         await talk.answer(14)
 
 
+@json_only
 @pytest.mark.parametrize("frame", [b"", b"   ", b"\xff\xfe{}", b'{"id":1,"method":"\xff"}'])
 async def test_binary_and_empty_frames(server: InProcess, frame: bytes) -> None:
     """A binary message that is no text is a parse error like any other; a good one is as good as text."""
@@ -179,10 +209,12 @@ async def test_binary_and_empty_frames(server: InProcess, frame: bytes) -> None:
 async def test_bad_params(talk: Dialogue, row: str) -> None:
     """The request's own id, -32602, and this before any state is checked: so a client finds its mistake."""
     request, text = BAD_PARAMS[row]
-    await talk.send(f'{{"id":"early",{request}}}')
+    if talk.encoding is not JSON and in_messagepack(f"{{{request}}}") is None:
+        pytest.skip("MessagePack has no such number")
+    await talk.say(f'{{"id":"early",{request}}}')
     await talk.expect_error(await talk.answer("early"), -32602, text)
     await talk.initialize()
-    await talk.send(f'{{"id":7,{request}}}')
+    await talk.say(f'{{"id":7,{request}}}')
     await talk.expect_error(await talk.answer(7), -32602, text)
     await talk.is_alive()
 
@@ -192,7 +224,7 @@ async def test_unknown_method(talk: Dialogue, method: str) -> None:
     """-32601 in every state: clients find out by it what a server can do."""
     text = f"exec-server stub does not implement `{method}` yet"
     for request_id in (1, 2, 3):
-        await talk.send(f'{{"id":{request_id},"method":"{method}","params":{{}}}}')
+        await talk.say(f'{{"id":{request_id},"method":"{method}","params":{{}}}}')
         await talk.expect_error(await talk.answer(request_id), -32601, text)
         if request_id == 1:
             await talk.result("initialize", clientName="x", resumeSessionId=None)
@@ -207,7 +239,7 @@ async def test_what_ends_the_connection(server: InProcess, row: str) -> None:
         talk = Dialogue(wire)
         session = (await talk.initialize(resumeSessionId=None))["sessionId"]
         await talk.result("process/start", processId="k", argv=["sleep", "50"], cwd="file:///", env={}, tty=False)
-        await talk.send(VIOLATIONS[row])
+        await talk.say(VIOLATIONS[row])
         await talk.send({"id": 99, "method": "environment/status"})
         assert await talk.expect_closed() == 1008
         assert talk.unexpected() == []
@@ -223,7 +255,7 @@ async def test_what_ends_a_stdio_connection(server: InProcess, row: str) -> None
     async with server.stdio() as wire:
         talk = Dialogue(wire)
         await talk.initialize()
-        await talk.send(VIOLATIONS[row])
+        await talk.say(VIOLATIONS[row])
         await talk.expect_closed()
 
 
@@ -237,7 +269,7 @@ async def test_initialized_before_initialize(talk: Dialogue) -> None:
 async def test_initialized_again(talk: Dialogue, again: str) -> None:
     """Is ignored, whatever its params."""
     await talk.initialize()
-    await talk.send(again)
+    await talk.say(again)
     await talk.is_alive()
     assert talk.unexpected() == []
 
@@ -246,16 +278,15 @@ async def test_the_same_id_twice(talk: Dialogue) -> None:
     """Each request in flight gets its answer, though they cannot be told apart."""
     await talk.initialize()
     for _ in range(3):
-        await talk.send(f'{{"id":3,{TERMINATE}}}')
+        await talk.say(f'{{"id":3,{TERMINATE}}}')
     for _ in range(3):
         await talk.answer(3)
     await talk.is_alive()
 
 
+@json_only
 async def test_what_is_sent(talk: Dialogue) -> None:
     """Members in upstream's order and no `jsonrpc`: some clients look for texts."""
-    if talk.encoding is not JSON:
-        pytest.skip("there is text only in JSON")
     await talk.initialize()
     await talk.send('{"jsonrpc":"2.0","id":"q","method":"foo"}')
     await talk.answer("q")

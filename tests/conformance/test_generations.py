@@ -9,10 +9,17 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialogue import ANY, Dialogue, text_of
+from tests.conformance.encodings import JSON, Encoding
 from tests.conformance.helpers import PATH, closed, command, death_of, exited, printed, until_forgotten
 from tests.conformance.wires import InProcess, serving
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def encoding() -> Encoding:
+    """The seed's clients know nothing else: with a subprotocol a client is current."""
+    return JSON
 
 
 def seed_command(process_id: str, *argv: str, tty: bool = False, cwd: str = "/", **params: Any) -> dict[str, Any]:

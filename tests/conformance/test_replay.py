@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES, UNSTEADY
+from tests.conformance.encodings import JSON, MSGPACK, Encoding, in_messagepack
 from tests.conformance.replay import Replay
 from tests.conformance.traces import Places, load
 from tests.conformance.wires import serving
@@ -52,10 +55,18 @@ def patterns(name: str) -> list[tuple[str, str]]:
     return [(pattern, each.key) for each in DIFFERENCES for pattern in each.at.get(name, ())]
 
 
-@pytest.mark.parametrize("name", TRACES)
-async def test_trace(name: str, places: Places) -> None:
+def cases() -> Iterator[Any]:
+    """Every trace in JSON, and in MessagePack those that can be said there."""
+    for name, trace in TRACES.items():
+        yield pytest.param(name, JSON, id=name)
+        if all(isinstance(raw, str) and in_messagepack(raw) is not None for raw in trace.send):
+            yield pytest.param(name, MSGPACK, id=f"{name}-msgpack")
+
+
+@pytest.mark.parametrize(("name", "spoken"), list(cases()))
+async def test_trace(name: str, spoken: Encoding, places: Places) -> None:
     """Ids, codes, kinds, results, output, exits: as upstream's, but for what is meant to differ."""
-    async with serving() as server, server.websocket() as wire:
+    async with serving(spoken) as server, server.websocket() as wire:
         talk = Dialogue(wire)
         found = await Replay(TRACES[name], talk, places).run()
     steady = {what for what in found if not any(fnmatch.fnmatchcase(what, each) for each in UNSTEADY.get(name, ()))}

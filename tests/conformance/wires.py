@@ -12,11 +12,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
+import msgpack
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from exec_server.config import Config
 from exec_server.server import Server, settings_of
+from tests.conformance.encodings import JSON, Encoding
+from tests.encodings import SUBPROTOCOL
 from transport.listen import Listener, WebSocketUrl, serve_websocket
 from transport.stdio import StdioTransport
 
@@ -36,6 +40,9 @@ class WireClosed(Exception):
 class Wire(Protocol):
     """One connection of a client."""
 
+    encoding: Encoding
+    """What the server speaks on it."""
+
     async def send(self, message: str | bytes) -> None:
         """Raises WireClosed if the connection is gone."""
 
@@ -47,8 +54,9 @@ class Wire(Protocol):
 
 
 class WebSocketWire:
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: ClientConnection, encoding: Encoding = JSON) -> None:
         self.socket = socket
+        self.encoding = encoding
 
     async def send(self, message: str | bytes) -> None:
         try:
@@ -61,8 +69,8 @@ class WebSocketWire:
             message = await self.socket.recv()
         except ConnectionClosed as error:
             raise WireClosed(_close_code(error)) from None
-        assert isinstance(message, str), "a JSON connection is answered with text frames"
-        return message.encode()
+        assert isinstance(message, str) == (self.encoding is JSON), "JSON comes in text frames, all else in binary ones"
+        return message.encode() if isinstance(message, str) else message
 
     async def close(self) -> None:
         await self.socket.close()
@@ -79,14 +87,18 @@ def _close_code(error: ConnectionClosed) -> int | None:
 class LineWire:
     """Messages as lines, as on stdin and stdout."""
 
+    encoding: Encoding = JSON
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def send(self, message: str | bytes) -> None:
-        data = message.encode() if isinstance(message, str) else message
+        await self.write((message.encode() if isinstance(message, str) else message) + b"\n")
+
+    async def write(self, data: bytes) -> None:
         try:
-            self._writer.write(data + b"\n")
+            self._writer.write(data)
             await self._writer.drain()
         except (BrokenPipeError, ConnectionResetError):
             raise WireClosed(await self.ended()) from None
@@ -107,6 +119,33 @@ class LineWire:
         return None
 
 
+class MapWire(LineWire):
+    """Messages as maps of MessagePack, one behind the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, encoding: Encoding) -> None:
+        super().__init__(reader, writer)
+        self.encoding = encoding
+        self._unpacker = msgpack.Unpacker(max_buffer_size=0)
+        self._received = 0
+
+    async def send(self, message: str | bytes) -> None:
+        assert isinstance(message, bytes), "text on MessagePack"
+        await self.write(message)
+
+    async def receive(self) -> bytes:
+        while True:
+            try:
+                message: bytes = msgpack.packb(self._unpacker.unpack())
+                return message
+            except msgpack.OutOfData:
+                data = await self._reader.read(1 << 16)
+                self._received += len(data)
+                self._unpacker.feed(data)
+                if not data:
+                    assert self._unpacker.tell() == self._received, "half a message"
+                    raise WireClosed(await self.ended()) from None
+
+
 class ProgramWire(LineWire):
     """The stdin and stdout of a server program."""
 
@@ -120,22 +159,44 @@ class ProgramWire(LineWire):
         return await self.process.wait()
 
 
+class ProgramMapWire(MapWire):
+    """The same for `--encoding msgpack`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, encoding: Encoding) -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        super().__init__(process.stdout, process.stdin, encoding)
+        self.process = process
+
+    async def ended(self) -> int | None:
+        return await self.process.wait()
+
+
 class InProcess:
-    """A server on the test's own loop, with a WebSocket listener."""
+    """A server on the test's own loop, with a WebSocket listener. Its clients speak `encoding`."""
 
     server: Server
     listener: Listener
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
 
     async def start(self, config: Config) -> None:
         self.server = Server(settings_of(config))
         await self.server.start()
         defer = self.server.call_after_turn
-        self.listener = serve_websocket(WebSocketUrl("127.0.0.1", 0), self.server.connect, defer=defer)
+        self.listener = serve_websocket(
+            WebSocketUrl("127.0.0.1", 0), self.server.connect, subprotocols=[SUBPROTOCOL], defer=defer
+        )
 
     @asynccontextmanager
     async def websocket(self) -> AsyncIterator[WebSocketWire]:
-        async with connect(self.listener.url, compression=None, max_size=None, proxy=None) as socket:
-            yield WebSocketWire(socket)
+        name = self.encoding.subprotocol
+        offered = None if name is None else [Subprotocol(name)]
+        async with connect(
+            self.listener.url, subprotocols=offered, compression=None, max_size=None, proxy=None
+        ) as socket:
+            yield WebSocketWire(socket, self.encoding)
 
     @asynccontextmanager
     async def stdio(self) -> AsyncIterator[LineWire]:
@@ -150,7 +211,8 @@ class InProcess:
             os.close(from_server)
             gone.set()
 
-        self.server.connect(StdioTransport(to_server, from_server), on_closed=close_ends)
+        transport = StdioTransport(to_server, from_server, subprotocol=self.encoding.subprotocol)
+        self.server.connect(transport, on_closed=close_ends)
         reader = asyncio.StreamReader(limit=1 << 28)
         protocol = asyncio.StreamReaderProtocol(reader)
         reading, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(to_client, "rb", 0))
@@ -158,7 +220,8 @@ class InProcess:
             asyncio.streams.FlowControlMixin, os.fdopen(from_client, "wb", 0)
         )
         try:
-            yield LineWire(reader, asyncio.StreamWriter(writing, mixin, None, loop))
+            writer = asyncio.StreamWriter(writing, mixin, None, loop)
+            yield LineWire(reader, writer) if self.encoding is JSON else MapWire(reader, writer, self.encoding)
         finally:
             if not writing.is_closing():
                 writing.abort()
@@ -172,9 +235,9 @@ class InProcess:
 
 
 @asynccontextmanager
-async def serving(**settings: Any) -> AsyncIterator[InProcess]:
-    """A server with these settings (names and units of the command line)."""
-    server = InProcess()
+async def serving(spoken: Encoding = JSON, /, **settings: Any) -> AsyncIterator[InProcess]:
+    """A server with these settings (names and units of the command line), and an encoding for its clients."""
+    server = InProcess(spoken)
     await server.start(Config(**settings))
     try:
         yield server
