@@ -14,10 +14,11 @@ from exec_server.config import Config, ConfigError
 from exec_server.measures import Measures
 from exec_server.server import Server, settings_of
 from protocol.codec import MSGPACK_SUBPROTOCOL
-from transport.listen import ListenUrlError, StdioUrl, WebSocketUrl, parse_listen_url, serve_websocket
+from transport.listen import Listener, ListenUrlError, StdioUrl, WebSocketUrl, parse_listen_url, serve_websocket
 from transport.stdio import StdioTransport
 
-log = logging.getLogger("exec_server")
+LAST_BYTES_S = 1.5
+"""How long connections have, after their goodbye, until their last bytes are on the way, in seconds."""
 
 
 def serve(argv: Sequence[str]) -> int:
@@ -73,20 +74,25 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
     server = Server(settings_of(settings))
     await server.start()
     measures.begin()
+    listener: Listener | None = None
     try:
         if isinstance(url, StdioUrl):
             subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
             server.connect(StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn), on_closed=stop.set)
-            await stop.wait()
         else:
-            await listen(settings, url, server, stop)
+            listener = listen(settings, url, server)
+        await stop.wait()
     finally:
+        if listener is not None:
+            listener.close()
         await server.stop()
+        if listener is not None:
+            await listener.wait_closed(LAST_BYTES_S)
         await measures.end()
 
 
-async def listen(settings: Config, url: WebSocketUrl, server: Server, stop: asyncio.Event) -> None:
-    """Serve WebSocket until `stop` is set. The first line on stdout is the URL: programs read it there."""
+def listen(settings: Config, url: WebSocketUrl, server: Server) -> Listener:
+    """Serve WebSocket. The first line on stdout is the URL: programs read it there. Raises OSError."""
     listener = serve_websocket(
         url,
         server.connect,
@@ -94,9 +100,6 @@ async def listen(settings: Config, url: WebSocketUrl, server: Server, stop: asyn
         ping_interval=settings.ping_interval,
         defer=server.call_after_turn,
     )
-    try:
-        print(listener.url, flush=True)
-        print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
-        await stop.wait()
-    finally:
-        listener.close()
+    print(listener.url, flush=True)
+    print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
+    return listener
