@@ -9,7 +9,6 @@ from protocol.head_tail import Excerpt, HeadTail
 from protocol.output_log import OutputLog
 from protocol.process import (
     ExitReason,
-    OutputChunk,
     ProcessClosed,
     ProcessExited,
     ProcessGap,
@@ -32,13 +31,14 @@ class ProcessRecord:
     Grows only by `output`, `exited` and `closed`, in that order: no output after `closed`, one exit.
     """
 
-    __slots__ = ("_excerpts", "_log", "_process_id", "_retain_head", "closed_event", "exit")
+    __slots__ = ("_excerpts", "_exit_offset", "_log", "_process_id", "_retain_head", "closed_event", "exit")
 
     def __init__(self, process_id: str, retained_output: int, retain_head: int) -> None:
         self._process_id = process_id
         self._log = OutputLog(retained_output)
         self._retain_head = retain_head
         self._excerpts: dict[Stream, HeadTail] = {}
+        self._exit_offset = 0
         self.exit: ProcessExited | None = None
         self.closed_event: ProcessClosed | None = None
 
@@ -55,6 +55,7 @@ class ProcessRecord:
 
     def exited(self, code: int, signum: int | None, reason: ExitReason | None) -> ProcessExited:
         """The child ended; `reason` None where it did so of its own accord or of a stranger's signal."""
+        self._exit_offset = self._log.total_bytes
         self.exit = ProcessExited(
             process_id=self._process_id,
             seq=self._log.take_seq(),
@@ -157,28 +158,33 @@ class ProcessRecord:
     def replay(self, after_seq: int) -> list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed]:
         """All that happened after `after_seq`, with its own numbers; a gap stands for what is gone."""
         chunks, _ = self._log.read(after_seq, None)
-        events: list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed] = []
-        gap = self._gap_before(after_seq, chunks)
-        if gap is not None:
-            events.append(gap)
+        events: list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed] = [*self._gaps(after_seq)]
         events += [ProcessOutput.of(self._process_id, chunk) for chunk in chunks]
         events += [each for each in (self.exit, self.closed_event) if each is not None and each.seq > after_seq]
         events.sort(key=_position)
         return events
 
-    def _gap_before(self, after_seq: int, chunks: list[OutputChunk]) -> ProcessGap | None:
-        """What was evicted after `after_seq`; its bytes are known exactly only for a reader from the start."""
-        first = self._log.first_retained_seq
-        first = self._log.next_seq if first is None else first
-        events = [each.seq for each in (self.exit, self.closed_event) if each is not None]
-        last = first - 1
-        while last in events:
+    def _gaps(self, after_seq: int) -> list[ProcessGap]:
+        """What was evicted after `after_seq`, on both sides of the exit if that is between. Bytes are exact for a
+        reader from the start; for others the first gap also counts what was evicted before `after_seq`.
+        """
+        evicted = self._log.evicted_bytes
+        last = (self._log.first_retained_seq or self._log.next_seq) - 1
+        if self.closed_event is not None and self.closed_event.seq == last:
             last -= 1
-        if not self._log.evicted_bytes or last <= after_seq:
-            return None
-        return ProcessGap(
-            process_id=self._process_id, from_seq=after_seq + 1, to_seq=last, bytes=self._log.evicted_bytes
-        )
+        exit = self.exit
+        if exit is None or exit.seq > last:
+            pieces = [(after_seq + 1, last, evicted)]
+        else:
+            pieces = [
+                (after_seq + 1, exit.seq - 1, self._exit_offset),
+                (max(after_seq, exit.seq) + 1, last, evicted - self._exit_offset),
+            ]
+        return [
+            ProcessGap(process_id=self._process_id, from_seq=first, to_seq=final, bytes=size)
+            for first, final, size in pieces
+            if first <= final and size
+        ]
 
 
 def _position(event: ProcessGap | ProcessOutput | ProcessExited | ProcessClosed) -> int:
