@@ -280,7 +280,13 @@ def test_a_hundred_megabytes_cost_one_percent_at_most() -> None:
     assert on_the_wire <= 1.01 * (total // size + 1) * size
 
 
-@pytest.mark.parametrize("sizes", [(), *((size,) for size in SIZES), (65536,) * 40, (1,) * 70_000, (10, 900_000, 3)])
+COUNTS = [15, 16, 65_535, 65_536]
+"""Chunks where an array is told in another way."""
+
+
+@pytest.mark.parametrize(
+    "sizes", [(), *((size,) for size in SIZES), *((1,) * count for count in COUNTS), (65536,) * 40, (10, 900_000, 3)]
+)
 def test_read_results_are_the_same_whole_and_in_pieces(sizes: tuple[int, ...]) -> None:
     """A large answer would differ from a small one, or lose a piece."""
     result = read_result(*sizes)
