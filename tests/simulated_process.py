@@ -1,7 +1,7 @@
-"""SimulatedProcess: an actor that keeps the promises of a ProcessActor to router, connection and bridge, without a child.
+"""SimulatedProcess: an actor that keeps a ProcessActor's promises to router, connection and bridge, without a child.
 
-The test tells it what its child does. Where the rules of reading and writing are the ProcessActor's own affair it takes
-the simplest ones that answer every request once.
+The test tells it what its child does. It uses the real record and the real waits of a process; its stdin is the
+simplest one that answers every write once.
 """
 
 from __future__ import annotations

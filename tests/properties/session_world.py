@@ -630,7 +630,7 @@ class World:
         stream.closed = method == "process/closed"
 
     def _judge_watched(self, client: Client, method: str, params: dict[str, Any]) -> None:
-        """An observer misses nothing silently: what it hears goes on where it stopped, or a gap says what is left out."""
+        """An observer misses nothing silently: it hears on from where it stopped, or a gap says what is left out."""
         stream = client.streams.get(params["processId"])
         if stream is None or stream.closed:
             self.fault(f"client {client.number}: {method} of {params['processId']}, which it does not watch")
