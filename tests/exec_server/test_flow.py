@@ -26,7 +26,7 @@ FULL_SIZE = (pytest.mark.slow, pytest.mark.timeout(600))
 @pytest.fixture(scope="module")
 def own() -> Iterator[Program]:
     """A server whose memory these tests may judge; it retains little, so that what grows is what is in flight."""
-    with program("--retained-output", str(64 * 1024), "--session-ttl", "0.2") as running:
+    with program("--retained-output", str(64 * 1024), "--session-ttl", "30") as running:
         yield running
 
 
