@@ -390,6 +390,9 @@ class RouterActor(GuardedActor):
         call = message.call
         session = self._sessions.get(message.observer_id)
         found = self._observers.target(message.observer_id, message.alias)
+        asked = self._asked.get((message.observer_id, message.alias))
+        if found is None and asked is not None:
+            found = asked[0], asked[1].process_id
         target = self._sessions.get(found[0]) if found is not None else None
         if session is None or found is None or target is None:
             self.send(call.bridge, Failure(call.token, UnknownProcess(message.alias)))
