@@ -57,6 +57,7 @@ def test_the_last_output_is_told_however_slow_the_client(tty: bool) -> None:
         # Its time after the exit is over when this later one of the same actor is.
         wait = process.asks(ProcessReadParams(process_id="p", after_seq=1 << 40, wait_ms=30))
         await process.probe.until(lambda: process.answer(wait), "the later time is over")
+        assert process.told("stdout", "pty") == b"", "told while it was held"
         await process.release()
         await process.closed()
         assert process.told("stdout", "pty").strip() == b"last words"
