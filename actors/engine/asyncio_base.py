@@ -292,8 +292,8 @@ class ActorSystemBase(Runtime):
 
     def settle(self) -> None:
         """On a loop of its own: run it until no actor has mail, at most TELL_SECONDS."""
-        if self._own_loop and self.thread_id is None and (self._ready or self._after_turn):
-            self.wait(lambda: not self._ready and not self._after_turn, TELL_SECONDS)
+        if self._own_loop and self.thread_id is None and self.has_work:
+            self.wait(lambda: not self.has_work, TELL_SECONDS)
 
     def wait(self, done: Callable[[], bool], timeout: Timeout) -> None:
         """Return when `done()` or after `timeout`. Runs a loop of our own meanwhile unless another does.
@@ -421,7 +421,7 @@ class ActorSystemBase(Runtime):
     def _shut_down(self) -> None:
         self.begin_shutdown()
         end = time.monotonic() + SHUTDOWN_SECONDS
-        while self.live_actors and (self._ready or self._after_turn) and time.monotonic() < end:
+        while self.live_actors and self.has_work and time.monotonic() < end:
             self.run_turn()
         self._close()
 
@@ -437,6 +437,7 @@ class ActorSystemBase(Runtime):
         for cell in list(self._cells.values()):
             self.drop_sink(cell)
         self._ready.clear()
+        self._watching.clear()
         self._after_turn.clear()
         if self._sources is not None:
             self._sources.unload_all()

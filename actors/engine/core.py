@@ -9,6 +9,10 @@ Order. Every actor has one mailbox, and messages leave it in the order in which 
 pair of actors. Actors with mail take turns, at most `MESSAGES_PER_VISIT` messages each, so an actor that
 writes to itself without end holds up nobody.
 
+What actors say to each other goes before what descriptors have to say: a chunk of output that was read is on its way
+to the client, and if that is too much for the client all that read are told to stop, before anybody reads more. Only
+after VISITS_BEFORE_WATCH visits a descriptor has its turn all the same.
+
 Messages are passed by reference, never copied: sender and receiver hold the same object, so a message must
 not be changed after it is sent. Frozen structs keep that rule by themselves.
 
@@ -59,6 +63,9 @@ log = logging.getLogger("exec_server.engine")
 
 MESSAGES_PER_VISIT = 16
 """How many messages an actor may handle before the next actor with mail has its turn."""
+
+VISITS_BEFORE_WATCH = 64
+"""How many visits to actors with mail may go before a descriptor that is ready is told to its actor."""
 
 TURN_SECONDS = 0.0025
 """How long one turn may last before I/O is looked at again; a running handler is not interrupted."""
@@ -279,6 +286,7 @@ class Runtime:
         self._cells: dict[int | str, Cell] = {}
         self._classes: dict[type, ActorClass] = {}
         self._ready: deque[Cell] = deque()
+        self._watching: deque[tuple[Cell, WatchMessage]] = deque()
         self._mailboxes: list[deque[tuple[Any, ActorAddress]]] = []
         self._scheduled = False
         self._in_turn = False
@@ -394,18 +402,36 @@ class Runtime:
 
     # Turns.
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a turn would find something to do."""
+        return bool(self._ready or self._watching or self._after_turn)
+
     def run_turn(self) -> None:
         """Let the actors with mail handle it for up to `turn_seconds`, then run the after-turn callbacks."""
         self._in_turn = True
         self._scheduled = True
-        ready = self._ready
+        ready, watching = self._ready, self._watching
         now = time.monotonic
         deliver = self._deliver_counted if self.count_slow_handlers else self._deliver
         last = now()
         end = last + self.turn_seconds
         cell: Cell | None = None
+        visits = 0
         try:
-            while ready:
+            while ready or watching:
+                if watching and (visits >= VISITS_BEFORE_WATCH or not ready):
+                    visits = 0
+                    watcher, watch_message = watching.popleft()
+                    if watcher.watch is not None and watcher.watch.pending is watch_message:
+                        deliver(watcher, watch_message, watcher.address)
+                        before, last = last, now()
+                        if last - before > SLOW_HANDLER_SECONDS:
+                            _log_slow(watcher, watch_message, last - before)
+                        if last > end:
+                            break
+                    continue
+                visits += 1
                 cell = ready.popleft()
                 inbox = cell.inbox
                 if inbox is None:  # ended while it waited for its turn
@@ -418,12 +444,7 @@ class Runtime:
                     deliver(cell, message, sender)
                     before, last = last, now()
                     if last - before > SLOW_HANDLER_SECONDS:
-                        log.warning(
-                            "slow handler: %s took %.0f ms over %s",
-                            cell.class_name,
-                            (last - before) * 1000,
-                            message.__class__.__name__,
-                        )
+                        _log_slow(cell, message, last - before)
                     if not inbox or last > end:
                         break
                 self._put_back(cell, inbox)
@@ -436,7 +457,7 @@ class Runtime:
             if cell is not None and cell.inbox is not None:  # left by a KeyboardInterrupt
                 self._put_back(cell, cell.inbox)
             self._in_turn = False
-            if ready or self._after_turn:
+            if ready or watching or self._after_turn:
                 self._schedule()
             else:
                 self._scheduled = False
@@ -446,27 +467,39 @@ class Runtime:
 
         For drivers that decide the order of events themselves; after-turn callbacks run after each step.
         """
-        ready = self._ready
-        while ready:
-            index = choose(len(ready))
+        ready, watching = self._ready, self._watching
+        while ready or watching:
+            index = choose(len(ready) + len(watching))
+            if index >= len(ready):
+                watcher, watch_message = watching[index - len(ready)]
+                del watching[index - len(ready)]
+                if watcher.watch is None or watcher.watch.pending is not watch_message:
+                    continue
+                self._step(watcher, watch_message, watcher.address)
+                return True
             cell = ready[index]
             del ready[index]
             inbox = cell.inbox
             if inbox is None:
                 continue
-            self._in_turn = True
+            message, sender = inbox.popleft()
             try:
-                message, sender = inbox.popleft()
-                self._deliver(cell, message, sender)
+                self._step(cell, message, sender)
             finally:
                 self._put_back(cell, inbox)
-                self._in_turn = False
-            self._run_after_turn()
             return True
         if self._after_turn:
             self._run_after_turn()
             return True
         return False
+
+    def _step(self, cell: Cell, message: Any, sender: ActorAddress) -> None:
+        self._in_turn = True
+        try:
+            self._deliver(cell, message, sender)
+        finally:
+            self._in_turn = False
+        self._run_after_turn()
 
     def _put_back(self, cell: Cell, inbox: deque[tuple[Any, ActorAddress]]) -> None:
         if cell.inbox is not inbox:  # it has ended, and its mailbox with it
@@ -861,7 +894,10 @@ class Runtime:
         pending = watch.pending
         if pending is None:
             watch.pending = pending = WatchMessage([fd])
-            self.send(cell.address, pending, cell.address)
+            self._watching.append((cell, pending))
+            if not self._scheduled:
+                self._scheduled = True
+                self._schedule()
         elif fd not in pending.ready:
             pending.ready.append(fd)
 
@@ -948,3 +984,8 @@ class Runtime:
 def _kind(message: Any) -> str:
     name: str = message.__class__.__name__
     return name
+
+
+def _log_slow(cell: Cell, message: Any, seconds: float) -> None:
+    kind = message.__class__.__name__
+    log.warning("slow handler: %s took %.0f ms over %s", cell.class_name, seconds * 1000, kind)
