@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 BASE ?= origin/main
 PYTEST_ARGS ?=
 
-.PHONY: demo test test-slow soak flaky lint types imports check clean
+.PHONY: demo test test-slow soak flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -40,6 +40,12 @@ imports: $(VENV)/.installed
 	$(BIN)/lint-imports
 
 check: lint types imports
+
+# SERVERS names what to measure, e.g. --server ours='...{port}' --server other='...{port}'.
+SERVERS ?= --server ours='$(BIN)/python -m exec_server --listen ws://127.0.0.1:{port}'
+bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(BIN)/python benchmarks/wire_bench.py $(SERVERS) $(BENCH_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
