@@ -83,13 +83,14 @@ async def test_an_answer_that_is_made_piece_by_piece(carrier: str) -> None:
         else:
             client, _ = await stack.enter_async_context(stdio_program(*flags, encoding="msgpack"))
             await client.initialize()
-        await client.run("p", "/bin/sh", "-c", rf"printf '\377'; head -c {size - 1} /dev/zero", keep=False)
+        process = await client.shell("p", rf"printf '\377'; head -c {size - 1} /dev/zero", keep=False)
+        await process.closed()
         read = await client.send("process/read", processId="p")
         assert await client.call("environment/status") == {"status": "ready"}
         result = await result_of(read)
         data = b"".join(base64.b64decode(chunk["chunk"]) for chunk in result["chunks"])
         assert data == b"\xff" + bytes(size - 1)
-        assert (result["exited"], result["nextSeq"]) == (True, result["chunks"][-1]["seq"] + 3)
+        assert (result["exited"], result["nextSeq"]) == (True, process.next_seq)
 
 
 async def test_errors_are_those_of_json(client: Client) -> None:
