@@ -109,6 +109,8 @@ class ConnectionActor(GuardedActor):
     def __init__(self) -> None:
         super().__init__()
         self._open: OpenSession | None = None
+        self._early: list[Call | EndWaits] = []
+        """What bridges sent that was faster than OpenSession: only one sender's messages keep their order."""
         self._router: Address = None
         self._bridge: Address = None
         self._newest = 0
@@ -122,10 +124,16 @@ class ConnectionActor(GuardedActor):
     def receiveMsg_OpenSession(self, message: OpenSession, router: Address) -> None:
         self._open = message
         self._router = router
+        early, self._early = self._early, []
+        for each in early:
+            self.receiveMessage(each, each.bridge)
 
     # -- the client's requests ----------------------------------------------------------------------------------
 
     def receiveMsg_Call(self, message: Call, bridge: Address) -> None:
+        if self._open is None:
+            self._early.append(message)
+            return
         if message.bridge == self._bridge:
             self._newest = message.token
         elif message.bridge in self._gone:
@@ -298,7 +306,9 @@ class ConnectionActor(GuardedActor):
             self._release()
 
     def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
-        assert self._open is not None
+        if self._open is None:
+            self._early.append(message)
+            return
         for process in self._processes.values():
             self.send(process.actor, message)
         if message.session_id == self._open.session_id:

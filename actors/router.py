@@ -432,6 +432,9 @@ class RouterActor(GuardedActor):
                 if session.bridge is not None:
                     self.send(session.bridge, SessionLost())
 
+    def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
+        self._sessions.clear()  # their actors end with this one
+
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         if isinstance(message, Initialize):
             self.send(sender, Failure(message.token, ActorLost(f"initialize failed inside the server: {error}")))
