@@ -15,7 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from protocol.wire_types import Limit, Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
+from protocol.wire_types import U64_MAX, Limit, Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
 
 Stream = Literal["stdout", "stderr", "pty"]
 ExitReason = Literal["exited", "signaled", "terminated", "timeout", "idleTimeout", "sessionEnded", "hostLost"]
@@ -196,11 +196,14 @@ class ProcessReadParams(WireStruct, frozen=True):
     session_id: str | None = None
 
     def __post_init__(self) -> None:
-        default_null(self, "after_seq", 0)
-        default_null(self, "wait_ms", 0)
-        check_u64("afterSeq", self.after_seq)
-        check_u64("maxBytes", self.max_bytes)
-        check_u64("waitMs", self.wait_ms)
+        # Reads are the most frequent requests: the usual case is three comparisons.
+        if self.after_seq is None or self.wait_ms is None:
+            default_null(self, "after_seq", 0)
+            default_null(self, "wait_ms", 0)
+        if self.after_seq > U64_MAX or self.wait_ms > U64_MAX or (self.max_bytes or 0) > U64_MAX:
+            check_u64("afterSeq", self.after_seq)
+            check_u64("maxBytes", self.max_bytes)
+            check_u64("waitMs", self.wait_ms)
 
 
 class ProcessReadResult(WireStruct, frozen=True):

@@ -52,11 +52,11 @@ from protocol.errors import (
 from protocol.methods import METHODS, Method
 from protocol.process import (
     ProcessAttachParams,
+    ProcessOutput,
     ProcessReadParams,
     ProcessReadResult,
     ProcessScreenParams,
     ProcessSnapshotParams,
-    ProcessSnapshotResult,
     ProcessStartParams,
     ProcessWriteParams,
     ProcessWriteResult,
@@ -75,6 +75,8 @@ TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
 READS_AT_ONCE = 8
 """Reads and snapshots of one client that may be out for an answer at once: each may bring all that is kept."""
+NOTIFICATION_BYTES = 256
+"""What a notification takes beside its output, rather less than that."""
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
 MAX_MESSAGE = 64 << 20
@@ -133,7 +135,7 @@ class BridgeActor(GuardedActor):
         self._pending: dict[int, Pending] = {}
         self._reads_out = 0
         self._write_bytes_out = 0
-        self._outbox: deque[tuple[RequestId, msgspec.Struct] | msgspec.Struct] = deque()
+        self._outbox: deque[tuple[RequestId | None, msgspec.Struct, int]] = deque()
         self._outbox_bytes = 0
         self._congested = False
         self._taking = False
@@ -289,7 +291,7 @@ class BridgeActor(GuardedActor):
         self._dialect.initialize(self._initialize_params)
         self._session = message.session
         self._session_id = message.result.session_id
-        self._put_result(pending.request_id, message.result)
+        self._put(pending.request_id, message.result, self._codec.encoded_size_hint(message.result))
         if self._congested:
             self.send(self._router, Congested(self._session_id))
         self._take()
@@ -305,7 +307,7 @@ class BridgeActor(GuardedActor):
             self._put_fitting(pending.request_id, result)
         except ExecServerError as error:
             self._send_error(pending.request_id, error)
-        if self._bounded:
+        if self._bounded and self._reads_out <= READS_AT_ONCE // 2:
             self._take()
         self._close_if_finished()
 
@@ -322,7 +324,7 @@ class BridgeActor(GuardedActor):
 
     def receiveMsg_Notify(self, message: Notify, router: Address) -> None:
         if self._phase is not Phase.CLOSED and not self._finished:
-            self._put(message.notification)
+            self._put(None, message.notification, size_of(message.notification))
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
         name = message.process_id
@@ -363,33 +365,36 @@ class BridgeActor(GuardedActor):
         size = self._codec.encoded_size_hint(result)
         if size > self._max_message and isinstance(result, ProcessReadResult):
             result = result.cut_to(self._max_message, self._codec.encoded_size_hint)
+            size = self._codec.encoded_size_hint(result)
         elif size > self._max_message:
             text = f"the answer takes {size} bytes, more than the {self._max_message} of maxMessageBytes"
             self._send_error(request_id, InvalidRequest(text, {"kind": "tooLarge"}))
             return
-        self._put_result(request_id, result)
+        self._put(request_id, result, size)
 
-    def _put_result(self, request_id: RequestId, result: msgspec.Struct) -> None:
-        self._put((request_id, result))
+    def _put(self, request_id: RequestId | None, message: msgspec.Struct, size: int) -> None:
+        """Send a result, or with `request_id` None a notification, of about `size` bytes, rather less than that.
 
-    def _put(self, item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> None:
-        """Send an answer or a notification, or keep it unencoded while the client has enough to take."""
-        if self._outbox or self._queued() >= self._settings.outbound_high_water:
-            self._outbox.append(item)
-            self._outbox_bytes += size_of(item)
+        It is kept unencoded while the client has enough to take.
+        """
+        queued = self._queued()
+        if self._outbox or queued >= self._settings.outbound_high_water:
+            self._outbox.append((request_id, message, size))
+            self._outbox_bytes += size
         else:
-            self._write(item)
-        self._judge_congestion()
+            self._write(request_id, message, size)
+        if queued + size > self._settings.outbound_high_water:
+            self._judge_congestion()
 
-    def _write(self, item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> None:
+    def _write(self, request_id: RequestId | None, message: msgspec.Struct, size: int) -> None:
         self._written += 1
-        if not isinstance(item, tuple):
-            self._transport.send(self._codec.encode_notification(item))
-        elif (size := size_of(item)) > PIECEMEAL_ABOVE:
+        if request_id is None:
+            self._transport.send(self._codec.encode_notification(message))
+        elif size > PIECEMEAL_ABOVE:
             self._piecemeal_bytes += size
-            self._transport.send_pieces(self._pieces(*item, size))
+            self._transport.send_pieces(self._pieces(request_id, message, size))
         else:
-            self._transport.send(self._codec.encode_result(*item))
+            self._transport.send(self._codec.encode_result(request_id, message))
 
     def _pieces(self, request_id: RequestId, result: msgspec.Struct, size: int) -> Iterator[bytes]:
         try:
@@ -424,9 +429,9 @@ class BridgeActor(GuardedActor):
         if self._phase is Phase.CLOSED:
             return
         while self._outbox and self._queued() - self._outbox_bytes < self._settings.outbound_high_water:
-            item = self._outbox.popleft()
-            self._outbox_bytes -= size_of(item)
-            self._write(item)
+            request_id, waiting, size = self._outbox.popleft()
+            self._outbox_bytes -= size
+            self._write(request_id, waiting, size)
         if self._queued() > self._low_water:
             self._transport.call_when_below(self._low_water)
             return
@@ -530,13 +535,8 @@ class BridgeActor(GuardedActor):
             self.send(self._router, BridgeClosed(self._session_id, True))
 
 
-def size_of(item: tuple[RequestId, msgspec.Struct] | msgspec.Struct) -> int:
-    """Bytes that an answer or notification will take, roughly; exact where it carries output."""
-    struct = item[1] if isinstance(item, tuple) else item
-    chunk = getattr(struct, "chunk", None)
-    if chunk is not None:
-        return 128 + len(chunk)
-    chunks = getattr(struct, "chunks", None)
-    if chunks is not None:
-        return 256 + sum(len(each.chunk) + 64 for each in chunks)
-    return 512 + struct.output_size if isinstance(struct, ProcessSnapshotResult) else 256
+def size_of(notification: msgspec.Struct) -> int:
+    """Bytes that a notification takes, rather less than that."""
+    if type(notification) is ProcessOutput:
+        return NOTIFICATION_BYTES + len(notification.chunk) * 4 // 3
+    return NOTIFICATION_BYTES
