@@ -41,9 +41,7 @@ def cwd_path(text: str) -> str:
         return native_path(text)
     except InvalidParams as error:
         if error.message == _invalid(text):
-            raise InvalidParams(
-                f"cwd URI `{text}` is not valid on this exec-server host: {error.message}"
-            ) from None
+            raise InvalidParams(f"cwd URI `{text}` is not valid on this exec-server host: {error.message}") from None
         raise
 
 

@@ -50,9 +50,7 @@ HEAD_TOO_LARGE: Final = Answer(431)
 HEAD_TOO_SLOW: Final = Answer(408)
 
 _head_end = re.compile(rb"\r?\n\r?\n")
-_body_headers = re.compile(
-    rb"^(?:content-length|transfer-encoding)[ \t]*:([^\r\n]*)\r\n", re.IGNORECASE | re.MULTILINE
-)
+_body_headers = re.compile(rb"^(?:content-length|transfer-encoding)[ \t]*:([^\r\n]*)\r\n", re.IGNORECASE | re.MULTILINE)
 
 
 def head_end(data: bytes | bytearray, start: int = 0) -> int:

@@ -266,9 +266,7 @@ class Runtime:
     Public figures: `live_actors`, `dead_letters`, `deepest_mailbox`, `slow_handlers`.
     """
 
-    def __init__(
-        self, capabilities: dict[str, Any], system_address: ActorAddress, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, capabilities: dict[str, Any], system_address: ActorAddress, clock: Callable[[], float]) -> None:
         self.capabilities = capabilities
         self.clock = clock
         self.thread_id: int | None = get_ident()
@@ -973,11 +971,7 @@ class Runtime:
             self.capabilities[name] = value
         for cell in list(self._cells.values()):
             info = cell.info
-            if (
-                info is not None
-                and info.requires
-                and not info.runs_with(self.capabilities, cell.requirements)
-            ):
+            if info is not None and info.requires and not info.runs_with(self.capabilities, cell.requirements):
                 self.send(cell.address, ActorExitRequest(), self.system_cell.address)
 
 

@@ -34,9 +34,7 @@ def actor_status(runtime: Runtime, cell: Cell) -> Thespian_ActorStatus:
 def system_status(runtime: Runtime) -> Thespian_SystemStatus:
     """The whole system: capabilities, top-level actors, names, counters, and the slow handlers if counted."""
     system = runtime.system_cell
-    status = Thespian_SystemStatus(
-        system.address, capabilities=runtime.capabilities, inShutdown=runtime.shutting_down
-    )
+    status = Thespian_SystemStatus(system.address, capabilities=runtime.capabilities, inShutdown=runtime.shutting_down)
     for child in (system.children or {}).values():
         status.addChild(child.address)
     for name, cell in runtime.names.items():

@@ -374,7 +374,7 @@ async def test_a_process_can_end_with_its_connection(url: str) -> None:
 
 
 async def test_a_session_may_ask_for_a_life_of_its_own_length(url: str) -> None:
-    """With 50 ms it is gone long before the 80 s of others. A try to resume it too early would only prolong its life."""
+    """With 50 ms it is gone long before the 80 s of others. A try to resume it too early would prolong its life."""
     async with connected(url) as first, connected(url) as observer:
         observe_id = (await first.initialize(sessionTtlMs=50))["observeId"]
         await first.start("p", "/bin/sleep", "60")

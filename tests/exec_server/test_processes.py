@@ -223,7 +223,7 @@ async def test_an_endless_echo_between_two_sides_does_not_deadlock(server: Progr
 
 
 async def test_many_lines_typed_into_cooked_cat(server: Program) -> None:
-    """Lost: input beyond what a terminal's line buffers take. (Echoes may be: the kernel drops them when it is full.)"""
+    """Lost: input beyond what a terminal's line buffers take. (Echoes may be: the kernel drops them when full.)"""
     lines = [b"line %04d\n" % n for n in range(3000)]
     async with session(server.url) as client:
         cat = await client.start("cat", "/bin/sh", "-c", "stty -echo; echo ready; exec cat", tty=True)

@@ -114,9 +114,7 @@ def test_any_params_are_params_or_invalid_params(name: str, document: Any, data:
 
 @given(documents(), st.sampled_from(["params", "x"]), st.data())
 @settings(max_examples=300)
-def test_a_key_twice_anywhere_is_refused_and_nothing_else_is(
-    document: Any, member: str, data: st.DataObject
-) -> None:
+def test_a_key_twice_anywhere_is_refused_and_nothing_else_is(document: Any, member: str, data: st.DataObject) -> None:
     """Two readers of one message could see different values; or a good message would be refused."""
     message = f'{{"id":1,"method":"m","{member}":{dump(document, data.draw)}}}'.encode()
     reason = refused(message)

@@ -20,9 +20,7 @@ class Written(NamedTuple):
 
 
 STREAMS: list[Stream] = ["stdout", "stderr", "pty"]
-SIZES = st.one_of(
-    st.integers(1, 3), st.integers(1, 300), st.sampled_from([SMALL - 1, SMALL, SMALL + 1, 3 * SMALL])
-)
+SIZES = st.one_of(st.integers(1, 3), st.integers(1, 300), st.sampled_from([SMALL - 1, SMALL, SMALL + 1, 3 * SMALL]))
 
 
 def charge(data: bytes) -> int:
