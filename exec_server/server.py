@@ -15,7 +15,7 @@ import actors.process  # noqa: F401 - nobody waits for these later, and no descr
 from actors import recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
-from actors.messages import Configure, Configured, Shutdown
+from actors.messages import Configure, Configured, Displaced, Shutdown
 from actors.settings import Settings
 from exec_server import __version__
 from exec_server.config import Config
@@ -67,7 +67,7 @@ class Server:
         self._system: ActorSystem | None = None
         self._engine: ActorSystemBase
         self._router: Any = None
-        self._transports: set[Transport] = set()
+        self._bridges: dict[Transport, Any] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._reaper: asyncio.TimerHandle | None = None
@@ -96,14 +96,14 @@ class Server:
         """A new client: make its bridge and open the transport. `on_closed` is called when the transport is gone."""
         assert self._system is not None
         bridge = self._system.createActor(BridgeActor)
-        self._transports.add(transport)
+        self._bridges[transport] = bridge
         self._engine.post(bridge, Open(transport, self._router, self._settings))
 
         def notify(event: TransportEvent) -> None:
             self._engine.post(bridge, event)
             if isinstance(event, TransportClosed):
-                self._transports.discard(transport)
-                if not self._transports:
+                self._bridges.pop(transport, None)
+                if not self._bridges:
                     self._idle.set()
                 on_closed()
 
@@ -116,11 +116,13 @@ class Server:
         if system is None:
             return
         await self._engine.aask(self._router, Shutdown(), ANSWER_S)
+        for bridge in self._bridges.values():  # the router knows only those that have a session
+            self._engine.post(bridge, Displaced("the server is shutting down"))
         try:
             await asyncio.wait_for(self._idle.wait(), GOODBYE_S)
         except TimeoutError:
-            log.warning("%d connections did not close in time", len(self._transports))
-            for transport in list(self._transports):
+            log.warning("%d connections did not close in time", len(self._bridges))
+            for transport in list(self._bridges):
                 transport.abort("the server is shutting down")
         await self._engine.ashutdown()
         system.shutdown()
