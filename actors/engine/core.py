@@ -285,6 +285,7 @@ class Runtime:
         self._classes: dict[type, ActorClass] = {}
         self._ready: deque[Cell] = deque()
         self._watching: deque[tuple[Cell, WatchMessage]] = deque()
+        self._visits = 0  # since a descriptor had its turn
         self._mailboxes: list[deque[tuple[Any, ActorAddress]]] = []
         self._scheduled = False
         self._in_turn = False
@@ -415,11 +416,10 @@ class Runtime:
         last = now()
         end = last + self.turn_seconds
         cell: Cell | None = None
-        visits = 0
         try:
             while ready or watching:
-                if watching and (visits >= VISITS_BEFORE_WATCH or not ready):
-                    visits = 0
+                if watching and (self._visits >= VISITS_BEFORE_WATCH or not ready):
+                    self._visits = 0
                     watcher, watch_message = watching.popleft()
                     if watcher.watch is not None and watcher.watch.pending is watch_message:
                         deliver(watcher, watch_message, watcher.address)
@@ -429,7 +429,7 @@ class Runtime:
                         if last > end:
                             break
                     continue
-                visits += 1
+                self._visits += 1
                 cell = ready.popleft()
                 inbox = cell.inbox
                 if inbox is None:  # ended while it waited for its turn
