@@ -36,7 +36,9 @@ class Facts:
         return found
 
     def threads(self) -> int:
-        return len(os.listdir(f"/proc/{self.pid}/task"))
+        """Threads of its own; the kernel's that work for it on io_uring come and go."""
+        tasks = Path(f"/proc/{self.pid}/task").glob("*/comm")
+        return sum(not task.read_text().startswith("iou-") for task in tasks)
 
     def rss(self) -> int:
         """Resident bytes."""
@@ -108,7 +110,11 @@ def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[P
         assert process.stdout is not None
         url = process.stdout.readline().decode().strip()
         assert url.startswith("ws://127.0.0.1:"), f"the first line on stdout is {url!r}"
-        yield Program(process, url)
+        try:
+            yield Program(process, url)
+        except Exception as error:
+            error.add_note(f"the server's exit status so far: {process.poll()}")
+            raise
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0
