@@ -403,6 +403,8 @@ class BridgeActor(GuardedActor):
                 yield piece
         finally:
             self._piecemeal_bytes -= size
+            if self._congested and self._phase is not Phase.CLOSED:
+                self.send(self.myAddress, Drained())
 
     def _queued(self) -> int:
         """Bytes that wait for the client, encoded or not."""
@@ -433,7 +435,9 @@ class BridgeActor(GuardedActor):
             self._outbox_bytes -= size
             self._write(request_id, waiting, size)
         if self._queued() > self._low_water:
-            self._transport.call_when_below(self._low_water)
+            # What is not in the transport is made piece by piece, and `_pieces` tells when the last is made.
+            if self._transport.buffered() > self._low_water:
+                self._transport.call_when_below(self._low_water)
             return
         self._congested = False
         if self._session is not None and self._session_id is not None:

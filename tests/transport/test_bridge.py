@@ -149,7 +149,7 @@ def test_a_client_that_does_not_read_after_its_input_is_given_five_seconds(simul
 
 def test_requests_that_arrived_before_a_cut_are_carried_out(simulation: Simulation) -> None:
     """Lost: the last words of a client that hangs up: a terminate, a write."""
-    server = Server(simulation)
+    server = Server(simulation, max_pending_requests=1)
     client = server.session()
     client.starts("a")
     client.asks("process/terminate", processId="a")
@@ -185,3 +185,23 @@ def test_methods_before_the_handshake_say_what_is_missing(simulation: Simulation
     client.notifies("initialized")
     again = client.calls("initialize", clientName="x", resumeSessionId=None)["error"]
     assert again["message"] == "initialize may only be sent once per connection"
+
+
+def test_a_large_answer_waits_quietly_for_its_client(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: a whole core of the server, for as long as one client does not read a large answer."""
+    monkeypatch.setattr("transport.bridge.PIECEMEAL_ABOVE", 1000)
+    server = Server(simulation, outbound_high_water=3000)
+    client = started(server)
+    server.tell_process(Prints(2000), Prints(2000))
+    client.transport.reading = False
+    first = [client.asks("process/read", processId="a") for _ in range(3)]
+    simulation.run_until_idle(1000)
+    client.asks("environment/status")
+    simulation.run_until_idle(1000)
+    assert client.transport.untaken == 1, "no further request is taken"
+    client.transport.wake_up()
+    simulation.run_until_idle(1000)
+    assert [len(client.answer(number)["result"]["chunks"]) for number in first] == [2, 2, 2]
+    assert client.transport.untaken == 0
+    server.tell_process(Prints(80))
+    assert client.events()[-1] == ("process/output", 3), "the process reads on"
