@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from thespian.actors import ActorExitRequest, ActorSystem
 
+from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.messages import (
     Answer,
@@ -168,5 +169,9 @@ def run_process(
         finally:
             await engine.ashutdown()
         assert engine.live_actors == 0
+        async with asyncio.timeout(PATIENCE_S):
+            while CHILDREN.reap_left():
+                await asyncio.sleep(0.001)
+        assert not CHILDREN.commands()
 
     asyncio.run(main())

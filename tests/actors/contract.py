@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorSystem, ActorTypeDispatcher
 
+from actors.child.table import CHILDREN
 from actors.messages import (
     Answer,
     Attached,
@@ -436,7 +437,7 @@ def play(base: str, scenario: str, port: int = 0) -> None:
         stage = Stage(actors, mark)
         SCENARIOS[scenario](stage)
     end = time.monotonic() + PATIENCE_S
-    while not stage.all_gone():  # the kernel takes its time over what has been killed
+    while CHILDREN.reap_left() or not stage.all_gone():  # the kernel takes its time over what has been killed
         assert time.monotonic() < end, "something is left after the system"
         time.sleep(0.01)
 
