@@ -97,8 +97,8 @@ class State(enum.Enum):
     FAILED = "failed"  # there never was a child
 
 
-class CloseSelector(msgspec.Struct, frozen=True, gc=False):
-    """To oneself at `closed`: the watch is gone by now, so the selector's number may be reused."""
+class CloseStreams(msgspec.Struct, frozen=True, gc=False):
+    """To oneself at `closed`: the watch is gone by now, so the number of its descriptor may be reused."""
 
 
 class ProcessActor(GuardedActor):
@@ -169,7 +169,7 @@ class ProcessActor(GuardedActor):
         try:
             self._child = self._streams.take_child()
         except SpawnError as error:
-            self._close_selector_later()
+            self._close_streams_later()
             self._fail_start(error)
             return
         self._state = State.RUNNING
@@ -406,7 +406,7 @@ class ProcessActor(GuardedActor):
         self._state = State.CLOSED
         self._close_recording()
         self._tell(self._record.closed())
-        self._close_selector_later()
+        self._close_streams_later()
         self.send(self._connection, ProcessEnded(self._process_id))
 
     def _close_recording(self) -> None:
@@ -414,11 +414,11 @@ class ProcessActor(GuardedActor):
         if recording is not None:
             recording.close()
 
-    def _close_selector_later(self) -> None:
+    def _close_streams_later(self) -> None:
         self._watch = None
-        self.send(self.myAddress, CloseSelector())
+        self.send(self.myAddress, CloseStreams())
 
-    def receiveMsg_CloseSelector(self, message: CloseSelector, sender: Address) -> None:
+    def receiveMsg_CloseStreams(self, message: CloseStreams, sender: Address) -> None:
         self._streams.close()
 
     # -- time -----------------------------------------------------------------------------------------------------
