@@ -204,11 +204,7 @@ class RouterActor(GuardedActor):
 
     def _detach(self, session: Session) -> None:
         self.send(session.connection, BridgeDetached(session.bridge))
-        for session_id in session.visited:
-            if session_id in self._sessions:
-                self.send(self._sessions[session_id].connection, BridgeDetached(session.bridge, of_owner=False))
-        session.visited.clear()
-        self._watch_nothing(session)
+        self._leave_others(session)
         session.bridge = None
         session.congested = False
         self._deadlines.cancel(("probe", session.session_id))
@@ -222,11 +218,16 @@ class RouterActor(GuardedActor):
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
         self._void_requests(session.session_id, None)
-        self._watch_nothing(session)
+        self._leave_others(session)
         self._deadlines.cancel(("expiry", session.session_id))
         self._deadlines.cancel(("probe", session.session_id))
 
-    def _watch_nothing(self, session: Session) -> None:
+    def _leave_others(self, session: Session) -> None:
+        """Its client asks nothing of other sessions any more, and watches nothing there."""
+        for session_id in session.visited:
+            if session_id in self._sessions:
+                self.send(self._sessions[session_id].connection, BridgeDetached(session.bridge, of_owner=False))
+        session.visited.clear()
         self._observers.remove_all(session.session_id)
         self._asked = {key: asked for key, asked in self._asked.items() if key[0] != session.session_id}
 

@@ -107,6 +107,11 @@ ONCE_FAILED: dict[str, Script] = {
         *[("print", (0, 3), ALL)] * 3,
         ("wake", (1,), ALL),
     ],
+    "a wait in another session stayed when the session of whoever asked was lost": [
+        *TWO_AND_A_PROCESS,
+        ("elsewhere", (1, 1, 0, FOREVER), ALL),
+        ("lose_session", (0,), ALL),
+    ],
     "a displaced client's long poll waited on in the session it had lost": [
         *TWO_AND_A_PROCESS,
         ("silence", (0,), ALL),
