@@ -110,3 +110,11 @@ class Observers:
         """Nothing more will happen to a process; its observers may still read it, until they detach."""
         if self._by_process:
             self._by_process.pop((session_id, process_id), None)
+
+    def forget(self, session_id: str, process_id: str) -> None:
+        """The id is that of a new process: who watched the old one neither hears of it nor reads it."""
+        if self._by_observer:
+            self.close(session_id, process_id)
+            for observer_id in list(self._by_observer):
+                for alias in self.aliases(observer_id, session_id, process_id):
+                    self.remove(observer_id, alias)

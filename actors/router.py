@@ -291,6 +291,7 @@ class RouterActor(GuardedActor):
             self._observers.close(message.session_id, event.process_id)
 
     def receiveMsg_ProcessStarted(self, message: ProcessStarted, sender: Address) -> None:
+        self._observers.forget(message.session_id, message.result.process_id)
         session = self._sessions.get(message.session_id)
         if session is not None and session.bridge == message.bridge:
             self.send(message.bridge, Answer(message.token, message.result))

@@ -52,6 +52,7 @@ from protocol.errors import (
 from protocol.methods import METHODS, Method
 from protocol.process import (
     ProcessAttachParams,
+    ProcessDetachParams,
     ProcessOutput,
     ProcessReadParams,
     ProcessReadResult,
@@ -264,7 +265,10 @@ class BridgeActor(GuardedActor):
         target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
         if target == self._session_id:
             target = None
-        pending = Pending(request.id, getattr(params, "process_id", None), write_bytes, is_read, target)
+        name = getattr(params, "process_id", None)
+        if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
+            name = None  # the router answers these, whatever becomes of the process
+        pending = Pending(request.id, name, write_bytes, is_read, target)
         token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)

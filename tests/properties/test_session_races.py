@@ -107,6 +107,21 @@ ONCE_FAILED: dict[str, Script] = {
         *[("print", (0, 3), ALL)] * 3,
         ("wake", (1,), ALL),
     ],
+    "an attachment to a finished process went over to the next one of its id": [
+        *TWO_AND_A_PROCESS,
+        ("exit", (0, 1), ALL),
+        ("attach", (1, 1, 0, 2), ALL),
+        ("pause", (11,), ALL),
+        START,
+        ("print", (0, 0), ALL),
+    ],
+    "the loss of a process failed an attach to another one of its id": [
+        *TWO_AND_A_PROCESS,
+        ("start", (1, 0, 1), ALL),
+        ("lose_process", (1,), 0),
+        ("attach", (1, 1, 0, 0), ALL),
+        ("print", (0, 0), ALL),
+    ],
     "a wait in another session stayed when the session of whoever asked was lost": [
         *TWO_AND_A_PROCESS,
         ("elsewhere", (1, 1, 0, FOREVER), ALL),
