@@ -386,6 +386,8 @@ class RouterActor(GuardedActor):
         asked = self._asked.pop((message.observer_id, message.alias), None)
         if asked is not None:
             self.send(asked[1].bridge, Failure(asked[1].token, InvalidRequest("detached before it was attached")))
+        # Nothing could tell later whose answer a read under this id waits for.
+        self.send(message.call.bridge, ProcessLost(None, message.alias, message.call.token))
         self.send(message.call.bridge, Answer(message.call.token, Empty()))
 
     def receiveMsg_ReadObserved(self, message: ReadObserved, connection: Address) -> None:
@@ -418,6 +420,7 @@ class RouterActor(GuardedActor):
         for target_id, observe in list(self._asked.values()):
             if target_id == session_id and process_id in (None, observe.process_id):
                 self.receiveMsg_Replay(Replay(session_id, observe.process_id, observe, None, 0), None)
+                self.send(observe.bridge, ProcessLost(None, observe.alias))
         for session in self._sessions.values():
             if session_id in session.visited and session.bridge is not None:
                 self.send(session.bridge, ProcessLost(session_id, process_id))

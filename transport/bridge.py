@@ -332,7 +332,7 @@ class BridgeActor(GuardedActor):
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
         name = message.process_id
-        reason = "the session of this process ended" if name is None else f"the actor of process {name} ended"
+        reason = "the session of this process ended" if name is None else f"process {name} is gone or watched no longer"
         for token, pending in list(self._pending.items()):
             too_late = message.newest is not None and token > message.newest
             if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:

@@ -244,6 +244,7 @@ class World:
         self.shut_down = False
         self._token = 0
         self._writes = 0
+        self._failing: list[SimulatedProcess] = []
         self.router = simulation.createActor(RouterActor)
         configure = Configure(SETTINGS, process_class=NAME)
         assert isinstance(simulation.ask(self.router, configure), Configured)
@@ -390,6 +391,8 @@ class World:
         self._of_client(index, lambda client: client.notifies("no/such/notification"))
 
     def do_spawned(self, index: int, how: int) -> None:
+        if how == 0:
+            self._failing += [process for _, process in self.processes()]
         self._tell_process(index, Spawned(how != 0))
 
     def do_print(self, index: int, size: int) -> None:
@@ -444,6 +447,8 @@ class World:
         if processes:
             self._losses += 1
             address, process = processes[index % len(processes)]
+            if process in self._failing:
+                return  # an actor that is on its way out anyway
             process_id = process.start.params.process_id if hasattr(process, "start") else None
             for client in self.clients:  # what a client heard of a lost process does not go on
                 for name, stream in client.streams.items():
@@ -636,7 +641,7 @@ class World:
             self.fault(f"client {client.number}: {method} of {params['processId']}, which it does not watch")
             return
         first, last = params.get("fromSeq", params.get("seq")), params.get("toSeq", params.get("seq"))
-        if first != stream.next_seq:
+        if stream.next_seq is not None and first != stream.next_seq:
             self.fault(f"client {client.number}: watching, {method} has seq {first}, not {stream.next_seq}")
         stream.next_seq = last + 1
         stream.closed = method == "process/closed"

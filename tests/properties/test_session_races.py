@@ -107,6 +107,23 @@ ONCE_FAILED: dict[str, Script] = {
         *[("print", (0, 3), ALL)] * 3,
         ("wake", (1,), ALL),
     ],
+    "a read behind an attach that failed because the session ended was never answered": [
+        ("open", (2, 0), ALL),
+        OPEN,
+        ("start", (0, 0, 0), ALL),
+        ("attach", (1, 1, 0, 0), ALL),
+        ("observe", (1, 0, FOREVER), ALL),
+        ("cut", (0,), ALL),
+    ],
+    "a read under an id that was then detached was never answered when the session ended": [
+        ("open", (2, 0), ALL),
+        OPEN,
+        ("start", (0, 0, 0), ALL),
+        ("attach", (1, 1, 0, 0), ALL),
+        ("observe", (1, 0, FOREVER), ALL),
+        ("detach", (1, 0), ALL),
+        ("cut", (0,), ALL),
+    ],
     "an attachment to a finished process went over to the next one of its id": [
         *TWO_AND_A_PROCESS,
         ("exit", (0, 1), ALL),
