@@ -82,6 +82,8 @@ class Process:
 
     actor: Address
     params: ProcessStartParams
+    cwd: str
+    """Native."""
     pid: int | None = None
     started_at_ms: int = 0
     running: bool = True
@@ -93,7 +95,7 @@ class Process:
         return ProcessEntry(
             process_id=self.params.process_id,
             argv=self.params.argv,
-            cwd=path_uri(cwd_path(self.params.cwd)),
+            cwd=path_uri(self.cwd),
             tty=self.params.tty,
             pid=self.pid,
             started_at_ms=self.started_at_ms,
@@ -176,12 +178,12 @@ class ConnectionActor(GuardedActor):
             self.send(message.bridge, Failure(message.token, ProcessExists(params.process_id)))
             return
         try:
-            cwd_path(params.cwd)  # what is in the books can be listed
+            cwd = cwd_path(params.cwd)
         except InvalidParams as error:
             self.send(message.bridge, Failure(message.token, error))
             return
         process = self.createActor(self._open.process_class)
-        self._processes[params.process_id] = Process(process, params)
+        self._processes[params.process_id] = Process(process, params, cwd)
         self._flow.add(params.process_id)
         start = StartProcess(
             session_id=self._open.session_id,
@@ -189,6 +191,7 @@ class ConnectionActor(GuardedActor):
             bridge=message.bridge,
             router=self._router,
             params=params,
+            cwd=cwd,
             settings=self._open.settings,
             held=self._flow.held,
         )

@@ -232,13 +232,14 @@ class EndWaits(msgspec.Struct, frozen=True, gc=False):
 
 
 class StartProcess(msgspec.Struct, frozen=True, gc=False):
-    """ConnectionActor to a new ProcessActor, first of all. `held`: do not read output until released."""
+    """ConnectionActor to a new ProcessActor, first of all. `cwd` is a native path; `held`: no output until released."""
 
     session_id: str
     token: int
     bridge: Address
     router: Address
     params: ProcessStartParams
+    cwd: str
     settings: Settings
     held: bool
 

@@ -11,11 +11,10 @@ from actors.child.spawn import SpawnRequest
 from actors.messages import StartProcess
 from actors.recording import Recording, header, recording_path
 from protocol.errors import InvalidParams
-from protocol.paths import cwd_path
 from protocol.process import ManagedPermissions, ProcessStartParams
 
 
-def spawn_request(params: ProcessStartParams) -> SpawnRequest:
+def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
     """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
     if params.host is not None or params.requirements is not None:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
@@ -27,7 +26,7 @@ def spawn_request(params: ProcessStartParams) -> SpawnRequest:
         limits.check()
     return SpawnRequest(
         argv=params.argv,
-        cwd=cwd_path(params.cwd),
+        cwd=cwd,
         env=child_environment(params.env, params.env_policy, params.tty),
         tty=params.tty,
         pipe_stdin=params.pipe_stdin,

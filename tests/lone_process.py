@@ -90,6 +90,7 @@ class Process:
             bridge=self.probe.address,
             router=self.probe.address,
             params=ProcessStartParams(process_id="p", argv=argv, cwd="/", env=env, **params),
+            cwd="/",
             settings=settings,
             held=held,
         )

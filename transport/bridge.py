@@ -296,8 +296,6 @@ class BridgeActor(GuardedActor):
         self._session = message.session
         self._session_id = message.result.session_id
         self._put(pending.request_id, message.result, self._codec.encoded_size_hint(message.result))
-        if self._congested:
-            self.send(self._router, Congested(self._session_id))
         self._take()
 
     def receiveMsg_Answer(self, message: Answer, sender: Address) -> None:
