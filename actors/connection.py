@@ -31,6 +31,7 @@ from actors.messages import (
     Forgotten,
     HoldOutput,
     Observe,
+    OpenService,
     OpenSession,
     OutputReleased,
     ProcessEnded,
@@ -40,9 +41,11 @@ from actors.messages import (
     ReadObserved,
     ReleaseOutput,
     Replay,
+    ServiceLost,
     StartFailed,
     StartProcess,
 )
+from actors.services import SERVICES, Services
 from protocol.environment import EnvironmentStatus
 from protocol.errors import (
     ExecServerError,
@@ -53,6 +56,7 @@ from protocol.errors import (
     ProcessExists,
     UnknownProcess,
 )
+from protocol.methods import METHODS
 from protocol.paths import cwd_path, path_uri
 from protocol.process import (
     ProcessAttachParams,
@@ -121,6 +125,8 @@ class ConnectionActor(GuardedActor):
         self._attachments: dict[str, int] = {}
         """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
         self._flow = OutputFlow()
+        self._services = Services(self.createActor)
+        self._attached: BridgeAttached | None = None
         self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_OpenSession(self, message: OpenSession, router: Address) -> None:
@@ -155,7 +161,19 @@ class ConnectionActor(GuardedActor):
             case NoParams():
                 self._answer_environment(message)
             case params:
-                self._pass_on(message, params.process_id)  # type: ignore[attr-defined]
+                family = METHODS[message.method].family
+                if family in SERVICES:
+                    self.send(self._service(family), message)
+                else:
+                    self._pass_on(message, params.process_id)  # type: ignore[attr-defined]
+
+    def _service(self, family: str) -> Address:
+        assert self._open is not None
+        service = self._services.find(family)
+        if service is None:
+            service = self._services.make(family)
+            self.send(service, OpenService(self._open.settings, self._attached, self._flow.held))
+        return service
 
     def _pass_on(self, message: Call, process_id: str) -> None:
         process = self._processes.get(process_id)
@@ -281,6 +299,10 @@ class ConnectionActor(GuardedActor):
         self.send(process, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
+        for family in self._services.lose(message.childAddress):
+            log.error("the actor for %s requests ended by itself", family)
+            if self._bridge is not None:
+                self.send(self._bridge, ServiceLost(family, self._newest))
         lost = [each for each, process in self._processes.items() if process.actor == message.childAddress]
         if not lost:
             return  # one of those that were told to end
@@ -297,12 +319,15 @@ class ConnectionActor(GuardedActor):
 
     def receiveMsg_BridgeAttached(self, message: BridgeAttached, router: Address) -> None:
         self._bridge = message.bridge
+        self._attached = message
+        self._tell_services(message)
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, router: Address) -> None:
         for process in self._processes.values():
             self.send(process.actor, message)
+        self._tell_services(message)
         if message.of_owner:
-            self._bridge = None
+            self._bridge = self._attached = None
             self._newest = 0
             self._gone.append(message.bridge)
             self._attachments.clear()
@@ -314,12 +339,14 @@ class ConnectionActor(GuardedActor):
             return
         for process in self._processes.values():
             self.send(process.actor, message)
+        self._tell_services(message)
         if message.session_id == self._open.session_id:
             self.send(self._router, message)
 
     def receiveMsg_HoldOutput(self, message: HoldOutput, router: Address) -> None:
         for process_id in self._flow.hold():
             self.send(self._processes[process_id].actor, message)
+        self._tell_services(message)
 
     def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, router: Address) -> None:
         self._release()
@@ -331,6 +358,11 @@ class ConnectionActor(GuardedActor):
     def _release(self) -> None:
         self._flow.release()
         self._go_on_releasing()
+        self._tell_services(ReleaseOutput())
+
+    def _tell_services(self, message: Any) -> None:
+        for service in self._services.all():
+            self.send(service, message)
 
     def _go_on_releasing(self) -> None:
         for process_id in self._flow.next_batch():

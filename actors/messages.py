@@ -116,13 +116,15 @@ class OpenSession(msgspec.Struct, frozen=True, gc=False):
 
 
 class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
-    """Router to ConnectionActor: this bridge speaks for the session now."""
+    """Router to ConnectionActor, and on to its services: this bridge speaks for the session now."""
 
     bridge: Address
+    max_message: int
+    """The longest message that its client takes, in bytes."""
 
 
 class BridgeDetached(msgspec.Struct, frozen=True, gc=False):
-    """Router to ConnectionActor, and on: the bridge is gone; its waits and unanswered writes are void.
+    """Router to ConnectionActor, and on: the bridge is gone; what it waits for is void.
 
     `of_owner` is false for the bridge of another session that had asked something of this one.
     """
@@ -132,11 +134,14 @@ class BridgeDetached(msgspec.Struct, frozen=True, gc=False):
 
 
 class HoldOutput(msgspec.Struct, frozen=True, gc=False):
-    """Stop reading the children's output: router to ConnectionActor, and on to each ProcessActor."""
+    """Make nothing more for this client: router to ConnectionActor, and on to each ProcessActor and service.
+
+    A ProcessActor stops reading the child's output, a service begins nothing new.
+    """
 
 
 class ReleaseOutput(msgspec.Struct, frozen=True, gc=False):
-    """Read the children's output again. A ProcessActor answers OutputReleased."""
+    """Go on after HoldOutput. A ProcessActor answers OutputReleased."""
 
 
 class OutputReleased(msgspec.Struct, frozen=True, gc=False):
@@ -156,6 +161,25 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     method: str
     params: msgspec.Struct
     seed: bool = False
+
+
+class OpenService(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to a new service, first of all. A service carries out the requests of a family, such as files.
+
+    It gets Call, BridgeAttached, BridgeDetached, EndWaits, HoldOutput and ReleaseOutput as they come, and answers the
+    bridge that asked.
+    """
+
+    settings: Settings
+    attached: BridgeAttached | None
+    held: bool
+
+
+class ServiceLost(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to its bridge: the service of this family is gone; its requests up to this token are void."""
+
+    family: str
+    newest: int
 
 
 class CallElsewhere(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
@@ -89,6 +89,14 @@ EXTENSIONS = [
 """The additions to the wire that are in force, by the names of docs/protocol.md."""
 
 
+class Client(NamedTuple):
+    """Who asks for a session: a bridge, the token of its request, and the longest message that it takes in bytes."""
+
+    bridge: Address
+    token: int
+    max_message: int
+
+
 @dataclass(slots=True)
 class Session:
     """What the router knows of one session."""
@@ -101,7 +109,7 @@ class Session:
     congested: bool = False
     visited: set[str] = field(default_factory=set)
     """Other sessions that this one's client has asked something of."""
-    contenders: list[tuple[Address, int]] = field(default_factory=list)
+    contenders: list[Client] = field(default_factory=list)
 
 
 class RouterActor(GuardedActor):
@@ -139,17 +147,18 @@ class RouterActor(GuardedActor):
         if self._closing or self._config is None:
             self.send(bridge, Failure(message.token, InternalError("the server is shutting down")))
             return
+        client = Client(bridge, message.token, message.params.max_message)
         wanted = message.params.resume_session_id
         if not isinstance(wanted, str):
-            self._attach(self._create(message.params), bridge, message.token)
+            self._attach(self._create(message.params), client)
             return
         session = self._sessions.get(wanted)
         if session is None:
             self.send(bridge, Failure(message.token, UnknownSession(wanted)))
         elif session.bridge is None:
-            self._attach(session, bridge, message.token)
+            self._attach(session, client)
         else:
-            self._contend(session, bridge, message.token)
+            self._contend(session, client)
 
     def _create(self, params: InitializeParams) -> Session:
         assert self._config is not None
@@ -165,10 +174,10 @@ class RouterActor(GuardedActor):
         self.send(connection, OpenSession(session.session_id, settings, self._config.process_class))
         return session
 
-    def _attach(self, session: Session, bridge: Address, token: int) -> None:
+    def _attach(self, session: Session, client: Client) -> None:
         assert self._config is not None
         settings = self._config.settings
-        session.bridge = bridge
+        session.bridge = client.bridge
         self._deadlines.cancel(("expiry", session.session_id))
         result = InitializeResult(
             session_id=session.session_id,
@@ -177,8 +186,8 @@ class RouterActor(GuardedActor):
             server=ServerInfo(settings.server_name, settings.server_version),
             extensions=[*EXTENSIONS, "screen"] if settings.screen else EXTENSIONS,
         )
-        self.send(bridge, Attached(token, result, session.connection))
-        self.send(session.connection, BridgeAttached(bridge))
+        self.send(client.bridge, Attached(client.token, result, session.connection))
+        self.send(session.connection, BridgeAttached(client.bridge, client.max_message))
 
     def receiveMsg_BridgeClosed(self, message: BridgeClosed, bridge: Address) -> None:
         if message.session_id is None:
@@ -233,9 +242,9 @@ class RouterActor(GuardedActor):
 
     # -- a resume of an attached session ------------------------------------------------------------------------
 
-    def _contend(self, session: Session, bridge: Address, token: int) -> None:
+    def _contend(self, session: Session, client: Client) -> None:
         assert self._config is not None
-        session.contenders.append((bridge, token))
+        session.contenders.append(client)
         if len(session.contenders) == 1:
             self.send(session.bridge, Probe())
             self._deadlines.set(("probe", session.session_id), self._config.settings.probe_timeout)
@@ -247,20 +256,19 @@ class RouterActor(GuardedActor):
             self._refuse_contenders(session, SessionAttached(session.session_id))
 
     def _refuse_contenders(self, session: Session, error: ExecServerError) -> None:
-        for bridge, token in session.contenders:
-            self.send(bridge, Failure(token, error))
+        for client in session.contenders:
+            self.send(client.bridge, Failure(client.token, error))
         session.contenders = []
 
     def _withdraw_contender(self, session: Session, bridge: Address) -> None:
-        session.contenders = [each for each in session.contenders if each[0] != bridge]
+        session.contenders = [each for each in session.contenders if each.bridge != bridge]
         if not session.contenders:
             self._deadlines.cancel(("probe", session.session_id))
 
     def _attach_newest_contender(self, session: Session) -> None:
         """The last to ask is the likeliest to be there still: a client whose resume hangs connects once more."""
         if session.contenders:
-            bridge, token = session.contenders.pop()
-            self._attach(session, bridge, token)
+            self._attach(session, session.contenders.pop())
             self._refuse_contenders(session, SessionAttached(session.session_id))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
@@ -432,8 +440,8 @@ class RouterActor(GuardedActor):
             if session.connection == message.childAddress:
                 log.error("the actor of session %s ended by itself", session.session_id)
                 self._forget(session)
-                for bridge, token in session.contenders:
-                    self.send(bridge, Failure(token, UnknownSession(session.session_id)))
+                for client in session.contenders:
+                    self.send(client.bridge, Failure(client.token, UnknownSession(session.session_id)))
                 if session.bridge is not None:
                     self.send(session.bridge, SessionLost())
 

@@ -6,12 +6,13 @@ import msgspec
 
 from actors.child.environment import child_environment
 from actors.child.limits import Limits
-from actors.child.pool import POOL
 from actors.child.spawn import SpawnRequest
 from actors.messages import StartProcess
+from actors.pool import SPAWN_POOL
 from actors.recording import Recording, header, recording_path
 from protocol.errors import InvalidParams
-from protocol.process import ManagedPermissions, ProcessStartParams
+from protocol.process import ProcessStartParams
+from protocol.sandbox import ManagedPermissions
 
 
 def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
@@ -47,4 +48,4 @@ def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None
     if folder is None or not params.tty or params.record is False:
         return None
     path = recording_path(folder, start.session_id, params.process_id)
-    return Recording(path, header(request.argv, request.env, request.rows, request.cols), POOL.submit)
+    return Recording(path, header(request.argv, request.env, request.rows, request.cols), SPAWN_POOL.submit)

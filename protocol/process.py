@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from protocol.sandbox import Sandbox
 from protocol.wire_types import U64_MAX, Limit, Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
 
 Stream = Literal["stdout", "stderr", "pty"]
@@ -32,50 +33,6 @@ class EnvPolicy(WireStruct, frozen=True):
     exclude: list[str]
     set: dict[str, str]
     include_only: list[str]
-
-
-class FileSystemPolicy(WireStruct, frozen=True, tag_field="type"):
-    """What a managed sandbox does to the file system."""
-
-
-class RestrictedFileSystem(FileSystemPolicy, frozen=True, tag="restricted"):
-    """Only what the entries allow."""
-
-    entries: list[dict[str, Any]]
-
-
-class UnrestrictedFileSystem(FileSystemPolicy, frozen=True, tag="unrestricted"):
-    """Everything that the server's user may do."""
-
-
-class Permissions(WireStruct, frozen=True, tag_field="type"):
-    """What a sandboxed child may do."""
-
-
-class ManagedPermissions(Permissions, frozen=True, tag="managed", rename=None):
-    """Enforced by the server; these two members are spelled with an underscore on the wire."""
-
-    file_system: RestrictedFileSystem | UnrestrictedFileSystem
-    network: Any
-
-
-class DisabledPermissions(Permissions, frozen=True, tag="disabled"):
-    """No sandbox."""
-
-
-class ExternalPermissions(Permissions, frozen=True, tag="external"):
-    """Whoever runs the server has sandboxed it."""
-
-    network: Any
-
-
-class Sandbox(WireStruct, frozen=True):
-    """The sandbox a child shall run in (wire-spec section 5.1.3). Shape only: the server decides what it can
-    do.
-    """
-
-    permissions: ManagedPermissions | DisabledPermissions | ExternalPermissions
-    windows_sandbox_level: Literal["disabled", "restricted-token", "elevated", "mxc"]
 
 
 class ManagedNetwork(WireStruct, frozen=True):

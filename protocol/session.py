@@ -11,6 +11,8 @@ from protocol.environment import EnvironmentInfo
 from protocol.wire_types import MessageBytes, Millis, WireStruct
 
 PROTOCOL_VERSION = "exec-server.v0"
+MAX_MESSAGE_BYTES = 64 << 20
+"""The longest message for a client that has not said what it can take."""
 
 
 class InitializeParams(WireStruct, frozen=True):
@@ -24,6 +26,11 @@ class InitializeParams(WireStruct, frozen=True):
     """How long this session lives without a connection; at most what the server allows. None: as the server has it."""
     max_message_bytes: MessageBytes | None = None
     """The longest message that the client takes; None: 64 MiB."""
+
+    @property
+    def max_message(self) -> int:
+        """The longest message for this client in bytes."""
+        return self.max_message_bytes or MAX_MESSAGE_BYTES
 
 
 class ServerInfo(WireStruct, frozen=True):

@@ -36,6 +36,7 @@ from actors.messages import (
     Probe,
     ProcessLost,
     Relieved,
+    ServiceLost,
     SessionLost,
 )
 from actors.settings import Settings
@@ -62,7 +63,7 @@ from protocol.process import (
     ProcessWriteParams,
     ProcessWriteResult,
 )
-from protocol.session import InitializeParams
+from protocol.session import MAX_MESSAGE_BYTES, InitializeParams
 from transport.interface import (
     Drained,
     InputEnded,
@@ -80,8 +81,6 @@ NOTIFICATION_BYTES = 256
 """What a notification takes beside its output, rather less than that."""
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
-MAX_MESSAGE = 64 << 20
-"""The longest message in bytes for a client that has not said what it can take (`maxMessageBytes`)."""
 CLOSE_POLICY = 1008
 CLOSE_GOING_AWAY = 1001
 
@@ -110,6 +109,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     """One request that is not answered yet."""
 
     request_id: RequestId
+    family: str
     process_id: str | None
     write_bytes: int
     is_read: bool
@@ -142,7 +142,7 @@ class BridgeActor(GuardedActor):
         self._taking = False
         self._bounded = False
         self._piecemeal_bytes = 0
-        self._max_message = MAX_MESSAGE
+        self._max_message = MAX_MESSAGE_BYTES
         self._input_ended = False
         self._waits_ended = False
         self._finished = False
@@ -234,7 +234,7 @@ class BridgeActor(GuardedActor):
         self._check_phase(method)
         if isinstance(params, ProcessStartParams):
             self._dialect.start(params)
-        self._call(request, params)
+        self._call(request, method, params)
 
     def _initialize(self, request: Request, params: InitializeParams) -> None:
         if self._phase is not Phase.NEW:
@@ -242,7 +242,7 @@ class BridgeActor(GuardedActor):
         self._phase = Phase.INITIALIZING
         wanted = params.resume_session_id
         self._session_id = wanted if isinstance(wanted, str) else None
-        token = self._hold(Pending(request.id, None, 0, False))
+        token = self._hold(Pending(request.id, "initialize", None, 0, False))
         self._initialize_params = params
         self.send(self._router, Initialize(token, params))
 
@@ -252,7 +252,7 @@ class BridgeActor(GuardedActor):
         if self._phase is Phase.ATTACHED:
             raise InvalidRequest(f"client must send initialized before using {method.family} methods")
 
-    def _call(self, request: Request, params: msgspec.Struct) -> None:
+    def _call(self, request: Request, method: Method, params: msgspec.Struct) -> None:
         write_bytes = 0
         if isinstance(params, ProcessWriteParams):
             write_bytes = len(params.chunk)
@@ -268,7 +268,7 @@ class BridgeActor(GuardedActor):
         name = getattr(params, "process_id", None)
         if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
             name = None  # the router answers these, whatever becomes of the process
-        pending = Pending(request.id, name, write_bytes, is_read, target)
+        pending = Pending(request.id, method.family, name, write_bytes, is_read, target)
         token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)
@@ -291,7 +291,7 @@ class BridgeActor(GuardedActor):
         if pending is None:
             return
         self._phase = Phase.ATTACHED
-        self._max_message = self._initialize_params.max_message_bytes or MAX_MESSAGE
+        self._max_message = self._initialize_params.max_message
         self._dialect.initialize(self._initialize_params)
         self._session = message.session
         self._session_id = message.result.session_id
@@ -335,6 +335,12 @@ class BridgeActor(GuardedActor):
             too_late = message.newest is not None and token > message.newest
             if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
                 self._fail_pending(token, pending, reason)
+        self._take()
+
+    def receiveMsg_ServiceLost(self, message: ServiceLost, sender: Address) -> None:
+        for token, pending in list(self._pending.items()):
+            if pending.family == message.family and token <= message.newest:
+                self._fail_pending(token, pending, f"what carries out {message.family} requests ended unexpectedly")
         self._take()
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from actors.child import descendants
 from actors.child.limits import remove_group
-from actors.child.pool import POOL
 from actors.child.proc import boot_ticks
 from actors.child.table import CHILDREN
+from actors.pool import SPAWN_POOL
 
 if TYPE_CHECKING:
     from actors.child.terminal import Terminal
@@ -192,7 +192,7 @@ class Child:
         descendants.forget(self)
         if self.group is not None:
             group = self.group
-            POOL.submit(lambda: remove_group(group))
+            SPAWN_POOL.submit(lambda: remove_group(group))
         if self.pidfd >= 0:
             CHILDREN.leave(self.pid)
             os.close(self.pidfd)

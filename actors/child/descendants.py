@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from actors.child import proc, tag
-from actors.child.pool import POOL
 from actors.child.table import CHILDREN
+from actors.pool import SPAWN_POOL
 
 if TYPE_CHECKING:
     from actors.child.child import Child
@@ -141,7 +141,7 @@ def kill(child: Child, budget_s: float) -> bool:
     for _ in steps:
         if time.monotonic() >= deadline:
             child.kill_goes_on()
-            POOL.submit(lambda: _finish(child, steps))
+            SPAWN_POOL.submit(lambda: _finish(child, steps))
             return False
     return True
 

@@ -21,9 +21,9 @@ from actors.child import tag
 from actors.child.child import Child, ExitStatus
 from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.limits import Limits, remove_group
-from actors.child.pool import POOL
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
+from actors.pool import SPAWN_POOL
 from protocol.errors import SpawnError
 
 log = logging.getLogger(__name__)
@@ -356,7 +356,7 @@ class SpawnTicket:
             self._close_eventfd()
             child, self._child = self._child, None
         if child is not None:
-            POOL.submit(lambda: _dispose(child))
+            SPAWN_POOL.submit(lambda: _dispose(child))
 
     def _run(self) -> None:
         request, self._request = self._request, None
@@ -396,7 +396,7 @@ def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None
     except OSError as error:
         raise _failure(error, "descriptors", "no descriptor left for an eventfd") from None
     try:
-        POOL.submit(ticket._run)
+        SPAWN_POOL.submit(ticket._run)
     except RuntimeError as error:
         ticket.abandon()
         raise SpawnError("resourceExhausted", str(error), "threads") from None

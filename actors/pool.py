@@ -1,7 +1,7 @@
-"""Two threads for what may block: looking at slow disks, an exec from them, a kill of hundreds of processes.
+"""Threads for what may block: slow disks, an exec from them, a kill of hundreds of processes.
 
-Made when first needed, one pool a process, made anew after a fork. The threads are daemons, but a kill that has
-begun is seen to its end before the process goes: what it had stopped would stay stopped for ever.
+They are made when first needed, and anew after a fork. The threads are daemons, but what has begun is seen to its end
+before the process goes: what a kill had stopped would stay stopped for ever, and a file would be half written.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-THREADS: Final = 2
 FINISH_S: Final = 2.0
 """How long the end of the process waits for what the threads are doing, in seconds."""
 
 
 class Pool:
-    """Runs callables in the order of `submit`, two at a time. Unbounded: callers bound what they hand in."""
+    """Runs callables in the order of `submit`, `size` at a time. Unbounded: callers bound what they hand in."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._name = name
+        self._make()
+        os.register_at_fork(after_in_child=self._make)
+
+    def _make(self) -> None:
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -37,7 +42,7 @@ class Pool:
         with self._finished:
             self._unfinished += 1
         self._jobs.put(job)
-        if len(self._threads) < THREADS:
+        if len(self._threads) < self._size:
             self._start_thread()
 
     def finish(self) -> bool:
@@ -49,8 +54,8 @@ class Pool:
         with self._lock:
             if not self._threads:
                 self._finish_at_exit()
-            if len(self._threads) < THREADS:
-                thread = threading.Thread(target=self._run, args=(self._jobs,), name="exec-server-spawn", daemon=True)
+            if len(self._threads) < self._size:
+                thread = threading.Thread(target=self._run, args=(self._jobs,), name=self._name, daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:
@@ -71,16 +76,15 @@ class Pool:
             try:
                 job()
             except Exception:
-                log.exception("a job of the spawn pool failed")
+                log.exception("a job of %s failed", self._name)
             del job
             with self._finished:
                 self._unfinished -= 1
                 self._finished.notify_all()
 
 
-def _renew() -> None:
-    POOL.__init__()  # type: ignore[misc]
-
-
-POOL = Pool()
-os.register_at_fork(after_in_child=_renew)
+SPAWN_POOL: Final = Pool(2, "exec-server-spawn")
+"""For starting and killing children."""
+FILE_POOL: Final = Pool(16, "exec-server-files")
+"""For the file requests of clients. A session has a few of these threads at most, so that a disk that hangs for one
+leaves some to others."""

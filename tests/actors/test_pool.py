@@ -8,14 +8,14 @@ from tests.actors.child.support import output_of
 
 JOB = """
 import multiprocessing, os, sys, time
-from actors.child.pool import POOL
+from actors.pool import SPAWN_POOL
 
 def work():
     time.sleep(0.3)  # a kill of hundreds of processes
     os.write(1, b"finished\\n")
 
 def main():
-    POOL.submit(work)
+    SPAWN_POOL.submit(work)
 """
 
 

@@ -1,0 +1,260 @@
+"""`fs/*`: params, results and notifications (wire-spec section 7), and what an errno becomes.
+
+A path is a `file:` URI or a native absolute path (protocol.paths); it is that of the server, wherever it leads.
+Bytes are base64 in JSON and raw in MessagePack.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import ClassVar, Literal
+
+from protocol.errors import AccessDenied, ExecServerError, InternalError, InvalidRequest, NotFound, os_error_text
+from protocol.sandbox import Sandbox
+from protocol.wire_types import U64, WireStruct
+
+FileKind = Literal["file", "directory"]
+OpenMode = Literal["read", "replace"]
+
+
+class ReadFileParams(WireStruct, frozen=True):
+    """A whole regular file, links followed unless `follow_symlinks` is false."""
+
+    path: str
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class ReadFileResult(WireStruct, frozen=True):
+    """`data_base64` must stay the first member: the codec builds large results around it."""
+
+    data_base64: bytes
+
+
+class WriteFileParams(WireStruct, frozen=True):
+    """The new content of a file, which is made if it is not there."""
+
+    path: str
+    data_base64: bytes
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class CreateDirectoryParams(WireStruct, frozen=True):
+    """`recursive` None is true: parents are made, and an existing directory is fine."""
+
+    path: str
+    recursive: bool | None = None
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class GetMetadataParams(WireStruct, frozen=True):
+    """What a path leads to."""
+
+    path: str
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class GetMetadataResult(WireStruct, frozen=True):
+    """Type, size in bytes and times (ms since 1970, 0 where unknown) of the target; `is_symlink` of the path itself."""
+
+    is_directory: bool
+    is_file: bool
+    is_symlink: bool
+    size: int
+    created_at_ms: int
+    modified_at_ms: int
+
+
+class CanonicalizeParams(WireStruct, frozen=True):
+    """A path that must exist."""
+
+    path: str
+    sandbox: Sandbox | None = None
+
+
+class CanonicalizeResult(WireStruct, frozen=True):
+    """The same place without links, as a `file:` URI."""
+
+    path: str
+
+
+class ReadDirectoryParams(WireStruct, frozen=True):
+    """A directory."""
+
+    path: str
+    sandbox: Sandbox | None = None
+
+
+class DirectoryEntry(WireStruct, frozen=True):
+    """A name in a directory and the type of what it leads to. `file_name` has U+FFFD where the name is not UTF-8;
+    `path` is a URI that always leads to it."""
+
+    file_name: str
+    is_directory: bool
+    is_file: bool
+    path: str
+
+
+class ReadDirectoryResult(WireStruct, frozen=True):
+    """In no order; links that lead nowhere are left out."""
+
+    entries: list[DirectoryEntry]
+
+
+class WalkOptions(WireStruct, frozen=True):
+    """Bounds of a walk; depth 0 are the direct children."""
+
+    max_depth: U64
+    max_directories: U64
+    max_entries: U64
+    follow_directory_symlinks: bool
+    prune_hidden_directories: bool | None = None
+
+
+class WalkParams(WireStruct, frozen=True):
+    """A directory and how far to go into it."""
+
+    path: str
+    options: WalkOptions
+    sandbox: Sandbox | None = None
+
+
+class WalkEntry(WireStruct, frozen=True):
+    """A file or directory below the root, as a `file:` URI."""
+
+    path: str
+    kind: FileKind
+
+
+class WalkError(WireStruct, frozen=True):
+    """A directory that could not be read."""
+
+    path: str
+    message: str
+
+
+class WalkResult(WireStruct, frozen=True):
+    """Breadth first, siblings by name; `truncated` where a bound was met."""
+
+    entries: list[WalkEntry]
+    errors: list[WalkError]
+    truncated: bool
+
+
+class RemoveParams(WireStruct, frozen=True):
+    """`recursive` and `force` None are true, as upstream has it: `rm -rf`. Links are removed, never followed."""
+
+    path: str
+    recursive: bool | None = None
+    force: bool | None = None
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class CopyParams(WireStruct, frozen=True):
+    """A file, a link (as a link) or, with `recursive`, a directory, whose content is merged into an existing one."""
+
+    source_path: str
+    destination_path: str
+    recursive: bool
+    sandbox: Sandbox | None = None
+
+
+class OpenParams(WireStruct, frozen=True):
+    """`mode` None is `read`; `replace` makes the file empty, or anew, at once."""
+
+    handle_id: str
+    path: str
+    mode: OpenMode | None = None
+    sandbox: Sandbox | None = None
+
+
+class OpenResult(WireStruct, frozen=True):
+    """The handle is good on this connection until `fs/close`."""
+
+    handle_id: str
+
+
+class ReadBlockParams(WireStruct, frozen=True):
+    """`len` bytes from `offset`."""
+
+    handle_id: str
+    offset: U64
+    len: U64
+
+
+class ReadBlockResult(WireStruct, frozen=True):
+    """`eof` where fewer bytes came than were asked for."""
+
+    chunk: bytes
+    eof: bool
+
+
+class WriteBlockParams(WireStruct, frozen=True):
+    """Bytes for any offset; what lies between becomes zeros."""
+
+    handle_id: str
+    offset: U64
+    chunk: bytes
+
+
+class CloseParams(WireStruct, frozen=True):
+    """A handle; one that is unknown is fine."""
+
+    handle_id: str
+
+
+class WatchMissingParams(WireStruct, frozen=True):
+    """Tell once when one of `missing` appears, or `present` goes. A watch of the same id on this connection ends."""
+
+    watch_id: U64
+    missing: list[str]
+    present: str | None = None
+
+
+class WatchMissingResult(WireStruct, frozen=True):
+    """True where there is something to wait for: all of `missing` are absent, and `present` is there."""
+
+    watching: bool
+
+
+class MissingChanged(WireStruct, frozen=True):
+    """What was missing may be there now; the watch is over."""
+
+    METHOD: ClassVar[str] = "fs/missingChanged"
+
+    watch_id: int
+
+
+def file_error(error: OSError, path: str) -> ExecServerError:
+    """What a client is told of an OSError about this native path: code and first words are those of wire-spec
+    section 7, and the path stands in `data`.
+    """
+    code = error.errno or errno.EIO
+    kind, error_class = _KINDS.get(code, ("other", InternalError))
+    return error_class(f"{os_error_text(code)}: {path}", {"kind": kind, "path": path, "errno": code})
+
+
+_KINDS: dict[int, tuple[str, type[ExecServerError]]] = {
+    errno.ENOENT: ("notFound", NotFound),
+    errno.EACCES: ("permissionDenied", AccessDenied),
+    errno.EPERM: ("permissionDenied", AccessDenied),
+    errno.EINVAL: ("invalidInput", InvalidRequest),
+    errno.ENAMETOOLONG: ("nameTooLong", InternalError),
+    errno.EISDIR: ("isADirectory", InternalError),
+    errno.ENOTDIR: ("notADirectory", InternalError),
+    errno.EEXIST: ("alreadyExists", InternalError),
+    errno.ENOTEMPTY: ("directoryNotEmpty", InternalError),
+    errno.ELOOP: ("symlinkLoop", InternalError),
+    errno.EROFS: ("readOnlyFileSystem", InternalError),
+    errno.ENOSPC: ("storageFull", InternalError),
+    errno.EDQUOT: ("storageFull", InternalError),
+    errno.EFBIG: ("fileTooLarge", InternalError),
+    errno.EMFILE: ("resourceExhausted", InternalError),
+    errno.ENFILE: ("resourceExhausted", InternalError),
+    errno.ENOMEM: ("resourceExhausted", InternalError),
+    errno.EBADF: ("badHandle", InternalError),
+}
