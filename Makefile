@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 BASE ?= origin/main
 PYTEST_ARGS ?=
+REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-slow soak flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-slow soak flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -18,6 +19,12 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -m "not slow and not soak" -n 2 $(PYTEST_ARGS)
+
+# The Codex CLI as a client of our server; needs npm, the first time, and 420 MB in ~/.cache/exec-server-tests.
+# Then once more with the server broken in one way after the other, each of which a scenario must notice.
+test-real-client: $(VENV)/.installed
+	$(BIN)/python -m tests.real_client --all $(REAL_CLIENT_ARGS)
+	$(BIN)/python -m tests.real_client --all --faults $(REAL_CLIENT_ARGS)
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
