@@ -31,6 +31,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     retain_head: int = 65536
     record: str = ""
     record_input: bool = False
+    ws_auth: str = ""
+    ws_token_file: str = ""
+    ws_token_sha256: str = ""
+    ws_shared_secret_file: str = ""
+    ws_issuer: str = ""
+    ws_audience: str = ""
+    ws_max_clock_skew_seconds: float = 30.0
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    allow_origin: tuple[str, ...] = ()
+    allow_host: tuple[str, ...] = ()
+    allow_other_users: bool = False
+    allow_unauthenticated: bool = False
     ping_interval: float = 10.0
     outbound_high_water: int = 1 << 20
     stdin_queue: int = 1 << 20
@@ -45,6 +59,8 @@ class Option(msgspec.Struct, frozen=True):
     parse: Callable[[str], Any]
     metavar: str
     help: str
+    many: bool = False
+    """Whether it is a list: the flag may be repeated, and commas separate values. `parse` gets one of them."""
 
     @property
     def flag(self) -> str:
@@ -101,8 +117,14 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ValueError("an empty name")
+    return text.strip().lower()
+
+
 OPTIONS: tuple[Option, ...] = (
-    Option("listen", str, "URL", "where to listen: stdio:// or ws://IP:PORT (port 0: any free one)"),
+    Option("listen", str, "URL", "stdio://, ws://IP:PORT, wss://IP:PORT (port 0: any free one) or unix:///PATH"),
     Option("encoding", _one_of("json", "msgpack"), "NAME", "encoding on stdio: json or msgpack"),
     Option("session_ttl", _seconds, "S", "how long a session lives without a connection"),
     Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
@@ -111,6 +133,25 @@ OPTIONS: tuple[Option, ...] = (
     Option("retain_head", _size(0), "BYTES", "first bytes of each stream kept for a snapshot; 0 keeps no snapshots"),
     Option("record", str, "DIR", "record every terminal as an asciicast file in this folder"),
     Option("record_input", _yes_or_no, "YES|NO", "also record what is typed, which may be secret"),
+    Option(
+        "ws_auth",
+        _one_of("capability-token", "signed-bearer-token"),
+        "MODE",
+        "what WebSocket clients must show: capability-token or signed-bearer-token",
+    ),
+    Option("ws_token_file", str, "FILE", "holds the capability token"),
+    Option("ws_token_sha256", str, "HEX", "SHA-256 of the capability token"),
+    Option("ws_shared_secret_file", str, "FILE", "holds the secret that signs bearer tokens, at least 32 bytes"),
+    Option("ws_issuer", str, "NAME", "the issuer that signed tokens must name"),
+    Option("ws_audience", str, "NAME", "the audience that signed tokens must name"),
+    Option("ws_max_clock_skew_seconds", _seconds, "S", "by how much the clocks of issuers may be wrong"),
+    Option("tls_cert", str, "FILE", "certificate chain for wss://, PEM"),
+    Option("tls_key", str, "FILE", "its private key, PEM, if it is not in the same file"),
+    Option("tls_client_ca", str, "FILE", "clients must have a certificate of these authorities, PEM"),
+    Option("allow_origin", _name, "ORIGIN", "an origin whose web pages may connect", many=True),
+    Option("allow_host", _name, "NAME", "one more name that a Host header may have", many=True),
+    Option("allow_other_users", _yes_or_no, "YES|NO", "let all users of this machine connect"),
+    Option("allow_unauthenticated", _yes_or_no, "YES|NO", "serve the network without asking for tokens"),
     Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),
     Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held"),
     Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading"),
@@ -130,7 +171,7 @@ def load(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Confi
     values: dict[str, Any] = {}
     for option in OPTIONS:
         if option.variable in environ:
-            values[option.name] = _parsed(option, environ[option.variable], option.variable)
+            values[option.name] = _parsed(option, [environ[option.variable]], option.variable)
     given = vars(_parser().parse_args(argv))
     for option in OPTIONS:
         if given[option.name] is not None:
@@ -138,9 +179,12 @@ def load(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Confi
     return Config(**values)
 
 
-def _parsed(option: Option, text: str, source: str) -> Any:
+def _parsed(option: Option, texts: Sequence[str], source: str) -> Any:
+    """The value of an option that was given once or more often; of one that is no list the last counts."""
     try:
-        return option.parse(text)
+        if option.many:
+            return tuple(option.parse(part) for text in texts for part in text.split(","))
+        return option.parse(texts[-1])
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None
 
@@ -163,7 +207,16 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(
             option.flag,
             dest=option.name,
+            action="append",
+            nargs="?" if option.parse is _yes_or_no else None,
+            const="yes" if option.parse is _yes_or_no else None,
             metavar=option.metavar,
-            help=f"{option.help} (default: {getattr(defaults, option.name)})",
+            help=f"{option.help} (default: {_shown(getattr(defaults, option.name))})",
         )
     return parser
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in ("", ()) else str(value)

@@ -17,13 +17,12 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from transport.admission import Admission, Refusal
+
 HEAD_LIMIT: Final = 16 * 1024
 """Longest head of a request in bytes."""
 HEAD_SECONDS: Final = 10.0
 """How long a client may take to send its request."""
-
-Authorize = Callable[[Request], "tuple[int, str] | None"]
-"""Judges an upgrade request: None lets it in, a status and a text refuse it."""
 
 
 class Answer(NamedTuple):
@@ -81,12 +80,18 @@ def parse_head(protocol: ServerProtocol, head: bytes) -> tuple[Request, bool] | 
     return None
 
 
-def refusal(request: Request, has_body: bool, authorize: Authorize | None) -> Answer | None:
-    """What is answered instead of an upgrade; None for an upgrade that may go on. Origin is judged first, on
-    every path: a web page must not even learn that somebody listens here."""
+def refusal(request: Request, has_body: bool, admission: Admission, local: str, peer: str) -> Answer | None:
+    """What is answered instead of an upgrade; None for an upgrade that may go on if its token is good.
+
+    Origin and Host are judged first, on every path: a web page must not even learn that somebody listens here.
+    `local` is the address that was connected to, `peer` who did.
+    """
     headers = request.headers
-    if "Origin" in headers:
-        return Answer(403)
+    stranger = admission.judge_origin(headers.get_all("Origin"), peer)
+    if stranger is None:
+        stranger = admission.judge_host(headers.get_all("Host"), local, peer)
+    if stranger is not None:
+        return answer_to(stranger)
     path = request.path.partition("?")[0]
     if path == "/readyz":
         if request.method in ("GET", "HEAD"):
@@ -97,10 +102,12 @@ def refusal(request: Request, has_body: bool, authorize: Authorize | None) -> An
     wrong = _upgrade_fault(request.method, request.protocol, headers)
     if wrong is not None:
         return wrong
-    if has_body:
-        return Answer(400, "A WebSocket upgrade has no body")
-    denied = authorize(request) if authorize is not None else None
-    return None if denied is None else Answer(*denied)
+    return Answer(400, "A WebSocket upgrade has no body") if has_body else None
+
+
+def answer_to(stranger: Refusal) -> Answer:
+    """What somebody is told who is not let in."""
+    return Answer(stranger.status, stranger.text)
 
 
 def _upgrade_fault(method: str, version: str, headers: Headers) -> Answer | None:

@@ -8,19 +8,24 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from transport.admission import Admission, Refusal
 from transport.carrier import Defer
-from transport.handshake import Authorize
+from transport.handshake import HEAD_SECONDS
+from transport.peer_user import TcpPeers, is_trusted, unix_peer
+from transport.sockets import open_listening_socket, open_unix_socket, remove_unix_socket, unix_identity
 from transport.websocket import WebSocketTransport
 
-BACKLOG: Final = 1024
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 ACCEPT_RETRY_SECONDS: Final = 0.5
 """Pause after an accept that failed for want of descriptors or memory."""
 
 _ACCEPTS_A_TURN = 64
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_websocket_url = re.compile(r"ws://(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
+_websocket_url = re.compile(r"(wss?)://(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
 
 OnLost = Callable[[WebSocketTransport], None]
 
@@ -36,36 +41,54 @@ class StdioUrl(NamedTuple):
 
 
 class WebSocketUrl(NamedTuple):
-    """Serve WebSocket on an IP address; port 0 lets the kernel choose."""
+    """Serve WebSocket on an IP address, `wss` with TLS; port 0 lets the kernel choose."""
 
     host: str
     port: int
+    scheme: str = "ws"
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"ws://{host}:{self.port}"
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return _is_loopback(socket.inet_pton(socket.AF_INET6 if ":" in self.host else socket.AF_INET, self.host))
 
 
-def parse_listen_url(text: str) -> StdioUrl | WebSocketUrl:
-    """`stdio`, `stdio://` or `ws://IP:PORT` (IPv6 in brackets). Raises ListenUrlError."""
+class UnixUrl(NamedTuple):
+    """Serve WebSocket on a Unix socket."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix://{self.path}"
+
+
+def parse_listen_url(text: str) -> StdioUrl | WebSocketUrl | UnixUrl:
+    """`stdio`, `stdio://`, `ws://IP:PORT`, `wss://IP:PORT` (IPv6 in brackets) or `unix:///PATH`. Raises
+    ListenUrlError."""
     if text in ("stdio", "stdio://"):
         return StdioUrl()
-    if not text.startswith("ws://"):
-        raise ListenUrlError(f"unsupported --listen URL `{text}`; expected `ws://IP:PORT` or `stdio`")
+    if text.startswith("unix://"):
+        path = text.removeprefix("unix://")
+        if not path.startswith("/") or path.endswith("/") or "\0" in path:
+            raise ListenUrlError(f"invalid unix --listen URL `{text}`; expected `unix:///PATH`")
+        return UnixUrl(path)
+    if not text.startswith(("ws://", "wss://")):
+        expected = "`ws://IP:PORT` or `stdio`, or else `wss://IP:PORT` or `unix:///PATH`"
+        raise ListenUrlError(f"unsupported --listen URL `{text}`; expected {expected}")
     match = _websocket_url.fullmatch(text)
     address = (
         None
         if match is None
-        else _packed_address(match[1] or match[2], socket.AF_INET6 if match[1] else socket.AF_INET)
+        else _packed_address(match[2] or match[3], socket.AF_INET6 if match[2] else socket.AF_INET)
     )
-    if match is None or address is None or int(match[3]) > 65535:
-        raise ListenUrlError(f"invalid websocket --listen URL `{text}`; expected `ws://IP:PORT`")
-    if not _is_loopback(address):
-        raise ListenUrlError(
-            f"refused --listen URL `{text}`: there is no authentication yet, so only loopback addresses"
-            " (127.0.0.0/8 and [::1]) are accepted"
-        )
-    return WebSocketUrl(match[1] or match[2], int(match[3]))
+    if match is None or address is None or int(match[4]) > 65535:
+        scheme = text.partition(":")[0]
+        raise ListenUrlError(f"invalid websocket --listen URL `{text}`; expected `{scheme}://IP:PORT`")
+    return WebSocketUrl(match[2] or match[3], int(match[4]), match[1])
 
 
 def _packed_address(host: str, family: socket.AddressFamily) -> bytes | None:
@@ -81,31 +104,68 @@ def _is_loopback(packed: bytes) -> bool:
     return packed[0] == 127 if len(packed) == 4 else packed == bytes(15) + b"\x01"
 
 
+class Arrival(NamedTuple):
+    """A connection that was accepted: who is at the other end, which of our addresses it connected to, and whether
+    it is refused."""
+
+    peer: str
+    local: str
+    refused: Refusal | None
+
+
 class Listener:
     """A listening socket. Accepts until `close`; connections that were accepted live on."""
 
-    def __init__(self, sock: socket.socket, make_protocol: Callable[[OnLost], WebSocketTransport]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        url: WebSocketUrl | UnixUrl,
+        admission: Admission,
+        make_protocol: Callable[[Arrival, OnLost], WebSocketTransport],
+        tls: SSLContext | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
+        self._admission = admission
         self._make_protocol = make_protocol
+        self._tls = tls
         self._adopting: set[asyncio.Task[None]] = set()
         self._living: set[WebSocketTransport] = set()
         self._all_ended = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
-        host, port = sock.getsockname()[:2]
-        self.port: int = port
-        self.url = str(WebSocketUrl(host, port))
-        """`ws://IP:PORT` with the port that the kernel chose."""
+        self._peers: TcpPeers | None = None
+        self._file: tuple[int, int] | None = None
+        self.port = 0
+        """The port that the kernel chose, of a TCP socket."""
+        if isinstance(url, UnixUrl):
+            self._file = unix_identity(url.path)
+        else:
+            host, self.port = sock.getsockname()[:2]
+            url = WebSocketUrl(host, self.port, url.scheme)
+            if admission.own_user_only:
+                self._peers = open_tcp_peers(sock)
+        self._url = url
+        self.url = str(url)
+        """Where clients connect, with the port that the kernel chose."""
         self._loop.add_reader(sock.fileno(), self._accept)
 
+    @property
+    def connections(self) -> list[WebSocketTransport]:
+        """Those that have not ended yet, upgraded or not."""
+        return list(self._living)
+
     def close(self) -> None:
-        """Accept no more and free the port. May be called twice."""
+        """Accept no more and free the port, or remove the file. May be called twice."""
         if self._socket.fileno() < 0:
             return
         if self._retry is not None:
             self._retry.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        if self._peers is not None:
+            self._peers.close()
+        if isinstance(self._url, UnixUrl) and self._file is not None:
+            remove_unix_socket(self._url.path, self._file)
 
     async def wait_closed(self, seconds: float) -> None:
         """Wait until every accepted connection has ended and its last bytes are flushed; cut those that are
@@ -125,7 +185,7 @@ class Listener:
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_A_TURN):
             try:
-                connection, _address = self._socket.accept()
+                connection, address = self._socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -139,23 +199,51 @@ class Listener:
                 self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
                 return
             connection.setblocking(False)
-            task = self._loop.create_task(self._adopt(connection))
+            arrival = self._judge(connection, address)
+            if arrival.refused is not None and self._tls is not None:
+                connection.close()  # it could only be told after a handshake
+                continue
+            task = self._loop.create_task(self._adopt(connection, arrival))
             self._adopting.add(task)
             task.add_done_callback(self._adopted)
+
+    def _judge(self, connection: socket.socket, address: Any) -> Arrival:
+        """Who has connected; asked now, since later the peer may be somebody else."""
+        if isinstance(self._url, UnixUrl):
+            pid, uid = unix_peer(connection)
+            peer = f"unix (pid {pid}, uid {uid})"
+            return Arrival(peer, "", self._admission.judge_user(is_trusted(uid), uid, peer))
+        peer, local = _address_text(address), _host_of(connection)
+        if self._peers is None:
+            return Arrival(peer, local, None)
+        owner = None
+        try:
+            owner = self._peers.uid_of_peer(connection)
+        except OSError as error:
+            _log.warning("%s: cannot tell whose %s is: %s", self.url, peer, error)
+        return Arrival(peer, local, self._admission.judge_user(is_trusted(owner), owner, peer))
 
     def _accept_again(self) -> None:
         self._retry = None
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
-    async def _adopt(self, connection: socket.socket) -> None:
-        protocol = self._make_protocol(self._lost)
+    async def _adopt(self, connection: socket.socket, arrival: Arrival) -> None:
+        protocol = self._make_protocol(arrival, self._lost)
         self._living.add(protocol)
         try:
-            await self._loop.connect_accepted_socket(lambda: protocol, connection)
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(lambda: protocol, connection)
+            else:
+                await self._loop.connect_accepted_socket(
+                    lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=HEAD_SECONDS
+                )
         except OSError as error:
             self._living.discard(protocol)
             connection.close()
-            _log.warning("%s: cannot serve a connection: %s", self.url, error)
+            if self._tls is None:
+                _log.warning("%s: cannot serve a connection: %s", self.url, error)
+            else:
+                self._admission.note_failure(arrival.peer, f"no TLS: {error}")
 
     def _adopted(self, task: asyncio.Task[None]) -> None:
         self._adopting.discard(task)
@@ -166,47 +254,64 @@ class Listener:
         self._all_ended.set()
 
 
-def open_listening_socket(host: str, port: int) -> socket.socket:
-    """A TCP socket that listens: close-on-exec, SO_REUSEADDR, non-blocking. Raises OSError (EADDRINUSE,
-    EACCES)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.setblocking(False)
-        sock.bind((host, port))
-        sock.listen(BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    return sock
-
-
 def serve_websocket(
-    url: WebSocketUrl,
+    url: WebSocketUrl | UnixUrl,
     on_connection: Callable[[WebSocketTransport], None],
     *,
-    authorize: Authorize | None = None,
+    admission: Admission | None = None,
+    tls: SSLContext | None = None,
     subprotocols: Sequence[str] = (),
     ping_interval: float = 10.0,
     defer: Defer | None = None,
 ) -> Listener:
     """Listen on `url` in the running loop. `on_connection` gets each connection that was upgraded, on the
-    loop.
+    loop. Without `admission` the user's own programs may connect, and nobody else.
 
-    Raises OSError if the address cannot be had. The other parameters are those of `WebSocketTransport`.
+    Raises OSError if the address cannot be had, or if nobody could be told apart where users must be. The other
+    parameters are those of `WebSocketTransport`; `tls` is for a `wss` URL.
     """
+    admission = Admission() if admission is None else admission
 
-    def make_protocol(on_lost: OnLost) -> WebSocketTransport:
+    def make_protocol(arrival: Arrival, on_lost: OnLost) -> WebSocketTransport:
         return WebSocketTransport(
             on_connection,
-            authorize=authorize,
+            peer=arrival.peer,
+            local=arrival.local,
+            refused=arrival.refused,
+            admission=admission,
             subprotocols=subprotocols,
             ping_interval=ping_interval,
             defer=defer,
             on_lost=on_lost,
         )
 
-    return Listener(open_listening_socket(url.host, url.port), make_protocol)
+    if isinstance(url, UnixUrl):
+        sock = open_unix_socket(url.path, 0o600 if admission.own_user_only else 0o666)
+    else:
+        sock = open_listening_socket(url.host, url.port)
+    try:
+        return Listener(sock, url, admission, make_protocol, tls)
+    except OSError:
+        sock.close()
+        raise
+
+
+def open_tcp_peers(sock: socket.socket) -> TcpPeers:
+    """What tells whose the peers of this listening socket are. Raises OSError if the kernel cannot."""
+    peers = TcpPeers()
+    try:
+        peers.check(sock)
+    except OSError:
+        peers.close()
+        raise
+    return peers
+
+
+def _address_text(address: tuple[str, int] | tuple[str, int, int, int]) -> str:
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _host_of(connection: socket.socket) -> str:
+    """The address that the peer connected to."""
+    return str(connection.getsockname()[0]).removeprefix("::ffff:")

@@ -32,6 +32,8 @@ from websockets.protocol import State as LibraryState
 from websockets.server import ServerProtocol
 
 from transport import handshake
+from transport.admission import Admission, Refusal
+from transport.auth import Grant
 from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
 from transport.frames import BINARY, FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
 from transport.interface import ProbeAnswered
@@ -74,26 +76,35 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
     """One connection from a client, as `transport.interface.Transport` has it.
 
     `on_open` is called with it after a successful upgrade, and has to see to it that `open` is called.
-    `defer` calls a callback at the end of this turn; `ping_interval` is in seconds. See `transport.handshake`
-    for `authorize`. `subprotocols` are such as have binary messages: where one of them is chosen, a text frame ends
-    the connection with code 1003.
+    `peer` says who is at the other end and `local` which of our addresses it connected to; where it is `refused`
+    already, it is told that and nothing else. `admission` judges its request. `defer` calls a callback at the end of
+    this turn; `ping_interval` is in seconds. `subprotocols` are such as have binary messages: where one of them is
+    chosen, a text frame ends the connection with code 1003.
     """
 
     def __init__(
         self,
         on_open: Callable[[WebSocketTransport], None],
         *,
-        authorize: handshake.Authorize | None = None,
+        peer: str,
+        local: str,
+        admission: Admission,
+        refused: Refusal | None = None,
         subprotocols: Sequence[str] = (),
         ping_interval: float = 10.0,
         max_message: int = MAX_MESSAGE,
         defer: Defer | None = None,
         on_lost: Callable[[WebSocketTransport], None] | None = None,
     ) -> None:
-        super().__init__("exec-server websocket", asyncio.get_running_loop(), defer)
+        super().__init__(f"exec-server websocket {peer}", asyncio.get_running_loop(), defer)
         self._on_open = on_open
         self._on_lost = on_lost
-        self._authorize = authorize
+        self._address = peer
+        self._local = local
+        self._admission = admission
+        self._refused = refused
+        self.grant: Grant | None = None
+        """What let the client in, where a token was asked for."""
         self._ping_interval = ping_interval
         self._state = _State.HANDSHAKE
         self._subprotocols = subprotocols
@@ -132,7 +143,9 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             limit_retransmission_backoff(self._socket)
-        self.peer = f"exec-server websocket {_address(transport.get_extra_info('peername'))}"
+        if self._refused is not None:
+            self._refuse(self._refused)
+            return
         self._timer = self._loop.call_later(handshake.HEAD_SECONDS, self._head_is_late)
 
     def data_received(self, data: bytes) -> None:
@@ -144,7 +157,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._arrived()
         elif self._state is _State.CLOSING:
             self._read(data)
-        elif self._state is _State.HANDSHAKE:
+        elif self._state is _State.HANDSHAKE and self._refused is None:
             self._receive_head(data)
 
     def eof_received(self) -> bool:
@@ -261,10 +274,15 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
             self._answer(handshake.NOT_HTTP)
             return False
         request, has_body = parsed
-        answer = handshake.refusal(request, has_body, self._authorize)
+        answer = handshake.refusal(request, has_body, self._admission, self._local, self._address)
         if answer is not None:
             self._answer(answer, with_body=request.method != "HEAD")
             return False
+        grant = self._admission.judge_token(request.headers.get_all("Authorization"), self._address)
+        if isinstance(grant, Refusal):
+            self._refuse(grant)
+            return False
+        self.grant = grant
         response = library.accept(request)
         if response.status_code != 101:
             self._answer(handshake.Answer(response.status_code, bytes(response.body).decode()))
@@ -287,6 +305,17 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
     def _answer(self, answer: handshake.Answer, with_body: bool = True) -> None:
         self._out.append(answer.encode(with_body))
         self._linger()
+
+    def _refuse(self, stranger: Refusal) -> None:
+        """Let the client not in, and not know at once."""
+        self._refused = stranger
+        self._cancel_timers()
+        if not stranger.delay:
+            self._answer(handshake.answer_to(stranger))
+            return
+        self._paused = True
+        self._transport.pause_reading()
+        self._timer = self._loop.call_later(stranger.delay, self._answer, handshake.answer_to(stranger))
 
     def _head_is_late(self) -> None:
         self._timer = None
@@ -582,10 +611,3 @@ def _close_reason(library: Protocol) -> str:
 def _cut(reason: str) -> str:
     """A Close frame has room for 123 bytes of reason (RFC 6455, 5.5)."""
     return reason.encode()[:123].decode(errors="ignore")
-
-
-def _address(peername: object) -> str:
-    if isinstance(peername, tuple):
-        host, port = peername[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return str(peername or "unknown")

@@ -7,15 +7,28 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from exec_server import config
+from exec_server.access import AccessError, admission_of, tls_of
 from exec_server.config import Config, ConfigError
 from exec_server.measures import Measures
 from exec_server.server import Server, settings_of
 from protocol.codec import MSGPACK_SUBPROTOCOL
-from transport.listen import Listener, ListenUrlError, StdioUrl, WebSocketUrl, parse_listen_url, serve_websocket
+from transport.admission import Admission
+from transport.listen import (
+    Listener,
+    ListenUrlError,
+    StdioUrl,
+    UnixUrl,
+    WebSocketUrl,
+    parse_listen_url,
+    serve_websocket,
+)
 from transport.stdio import StdioTransport
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 LAST_BYTES_S = 1.5
 """How long connections have, after their goodbye, until their last bytes are on the way, in seconds."""
@@ -29,8 +42,11 @@ def serve(argv: Sequence[str]) -> int:
     try:
         settings = config.load(argv)
         url = parse_listen_url(settings.listen)
-    except (ConfigError, ListenUrlError) as error:
-        return fail(str(error), status=1 if isinstance(error, ListenUrlError) else 2)
+        entrance = Entrance(url, admission_of(settings, url), tls_of(settings, url))
+    except ConfigError as error:
+        return fail(str(error), status=2)
+    except (ListenUrlError, AccessError) as error:
+        return fail(str(error))
     measures = Measures()
     logging.basicConfig(
         stream=sys.stderr,
@@ -38,10 +54,18 @@ def serve(argv: Sequence[str]) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        run(program(settings, url, measures))
+        run(program(settings, entrance, measures))
     except OSError as error:
         return fail(f"cannot listen on {settings.listen}: {error.strerror}")
     return 0
+
+
+class Entrance(NamedTuple):
+    """Where clients come in, and who may."""
+
+    url: StdioUrl | WebSocketUrl | UnixUrl
+    admission: Admission
+    tls: SSLContext | None
 
 
 def fail(message: str, status: int = 1) -> int:
@@ -65,7 +89,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Measures) -> None:
+async def program(settings: Config, entrance: Entrance, measures: Measures) -> None:
     """The life of the server. Raises OSError if it cannot listen."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -76,11 +100,11 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
     measures.begin()
     listener: Listener | None = None
     try:
-        if isinstance(url, StdioUrl):
+        if isinstance(entrance.url, StdioUrl):
             subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
             server.connect(StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn), on_closed=stop.set)
         else:
-            listener = listen(settings, url, server)
+            listener = listen(settings, entrance, server)
         await stop.wait()
     finally:
         if listener is not None:
@@ -91,11 +115,14 @@ async def program(settings: Config, url: StdioUrl | WebSocketUrl, measures: Meas
         await measures.end()
 
 
-def listen(settings: Config, url: WebSocketUrl, server: Server) -> Listener:
+def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
     """Serve WebSocket. The first line on stdout is the URL: programs read it there. Raises OSError."""
+    assert not isinstance(entrance.url, StdioUrl)
     listener = serve_websocket(
-        url,
+        entrance.url,
         server.connect,
+        admission=entrance.admission,
+        tls=entrance.tls,
         subprotocols=[MSGPACK_SUBPROTOCOL],
         ping_interval=settings.ping_interval,
         defer=server.call_after_turn,

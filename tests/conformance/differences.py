@@ -75,7 +75,10 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("stdio-violation", tests=(HERE + "test_program.py::test_a_violation_ends_the_stdio_program",)),
     Difference("stdio-end-of-input", tests=(HERE + "test_program.py::test_the_end_of_input_loses_no_answer",)),
     Difference("listen-default", tests=(HERE + "test_program.py::test_stdio_is_the_default",)),
-    Difference("loopback-only", tests=(HERE + "test_program.py::test_listen_urls_that_are_refused",)),
+    Difference("listeners-without-auth", tests=(HERE + "test_program.py::test_listen_urls_that_are_refused",)),
+    Difference("host-header", tests=("tests/transport/test_admission.py::test_names_that_were_pointed_at_us",)),
+    Difference("other-users", tests=("tests/transport/test_admission.py::test_another_user_of_the_machine",)),
+    Difference("slow-refusals", tests=("tests/transport/test_auth.py::test_the_right_token_is_not_slowed_by_others",)),
     Difference("server-death", tests=(HERE + "test_program.py::test_signals_to_the_server",)),
     Difference("seed-malformed", tests=(HERE + "test_generations.py::test_seed_client_survives_a_malformed_message",)),
     Difference(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 ELSEWHERE: dict[str, str] = {
-    r"http/(?!auth-(cap|jwt)|basic|hdrenv).*": "HTTP on the port: tests/transport/data/upstream.jsonl",
+    r"http/(?!basic|hdrenv).*": "HTTP on the port: tests/transport/data/upstream.jsonl",
     r"ws/(frame-size|raw)-.*": "WebSocket frames: tests/transport/data/upstream.jsonl",
 }
 """Traces that other tests use; the value says which."""
@@ -15,7 +15,6 @@ LATER: dict[str, str] = {
         "there are no file methods yet; file requests inside of other traces are left out of data/traces.jsonl"
     ),
     r"http/(basic|hdrenv)": "there is no http/request yet",
-    r"http/auth-(cap|jwt)-.*": "there is no authentication yet, so listeners are refused off the loopback addresses",
     r"environmentConfig/read": "there is no environmentConfig/read yet; its capability is false",
     r"(misc|shape)/sandbox": "there is no sandbox yet: `managed` is refused (test_documented.py)",
 }

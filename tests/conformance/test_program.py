@@ -81,7 +81,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("url", REFUSED)
 def test_listen_urls_that_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Status 1 and one line on stderr; no port is open to strangers while there is no authentication."""
+    """Status 1 and one line on stderr; no port is open to strangers by mistake."""
     assert serve(["--listen", url]) == 1
     told = capsys.readouterr()
     assert told.out == ""

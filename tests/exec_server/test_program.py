@@ -79,7 +79,7 @@ def test_the_server_starts_without_the_library_of_the_other_subcommands() -> Non
     [
         (["--listen", "ws://localhost:0"], 1, "invalid websocket --listen URL `ws://localhost:0`"),
         (["--listen", "ftp://x"], 1, "unsupported --listen URL `ftp://x`"),
-        (["--listen", "ws://0.0.0.0:0"], 1, "only loopback"),
+        (["--listen", "ws://0.0.0.0:0"], 1, "--allow-unauthenticated"),
         (["--no-such-flag"], 2, "--no-such-flag"),
         (["--session-ttl", "soon"], 2, "--session-ttl"),
     ],

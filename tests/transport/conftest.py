@@ -23,7 +23,7 @@ def close_raw_clients() -> Iterator[None]:
 async def served(anyio_backend: object) -> AsyncIterator[Served]:
     """A WebSocket listener on a free port; its connections are given out by `accepted()`."""
     served = Served()
-    served.listener = serve_websocket(WebSocketUrl("127.0.0.1", 0), served.add, authorize=served.authorize)
+    served.listener = serve_websocket(WebSocketUrl("127.0.0.1", 0), served.add, admission=served.admission)
     yield served
     served.listener.close()
     await served.listener.wait_closed(0)

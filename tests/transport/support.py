@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from transport.admission import Admission
+from transport.auth import DeniedError, Grant
 from transport.interface import InputEnded, MessagesArrived, Transport, TransportClosed, TransportEvent
 from transport.listen import Listener
 
@@ -90,8 +92,10 @@ class Served:
     def __init__(self) -> None:
         self.connections: list[Recorder] = []
         self.take = True
-        self.refuse: tuple[int, str] | None = None
+        self.refuse: str | None = None
+        """What upgrades are refused with, as a wrong token is."""
         self.authorized = 0
+        self.admission = Admission(authenticator=self, hosts=None)
         self._accepted: asyncio.Queue[Recorder] = asyncio.Queue()
 
     def add(self, transport: Transport) -> None:
@@ -99,9 +103,14 @@ class Served:
         self.connections.append(connection)
         self._accepted.put_nowait(connection)
 
-    def authorize(self, _request: object) -> tuple[int, str] | None:
+    def judge(self, authorization: object) -> Grant:
         self.authorized += 1
-        return self.refuse
+        if self.refuse is not None:
+            raise DeniedError(self.refuse)
+        return Grant(b"")
+
+    def grants(self, grant: Grant) -> bool:
+        return True
 
     async def accepted(self) -> Recorder:
         return await self._accepted.get()
