@@ -225,16 +225,20 @@ class Observe(msgspec.Struct, frozen=True, gc=False):
     process_id: str
     alias: str
     after_seq: int
+    after_offset: int | None = None
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """To the router: what an observer missed; `events` None where there is no such process. Live events follow."""
+    """To the router: what an observer missed; `events` None where there is no such process, or an error. Live events
+    follow.
+    """
 
     session_id: str
     process_id: str
     observe: Observe
     events: list[Any] | None
     next_seq: int
+    error: ExecServerError | None = None
 
 
 class ReadObserved(msgspec.Struct, frozen=True, gc=False):

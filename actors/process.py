@@ -547,9 +547,18 @@ class ProcessActor(GuardedActor):
         elif self._state is State.FAILED:
             self.send(self._start.router, Replay(self._start.session_id, self._process_id, message, None, 0))
         else:
-            events = self._record.replay(message.after_seq)
-            replay = Replay(self._start.session_id, self._process_id, message, events, self._record.next_seq)
-            self.send(self._start.router, replay)
+            self._replay(message)
+
+    def _replay(self, observe: Observe) -> None:
+        events, fault = None, None
+        try:
+            events = self._record.replay(observe.after_seq, observe.after_offset)
+        except InvalidParams as error:
+            fault = error
+        next_seq = self._record.next_seq
+        self.send(
+            self._start.router, Replay(self._start.session_id, self._process_id, observe, events, next_seq, fault)
+        )
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from actors.waits import Waiter
+from protocol.errors import InvalidParams
 from protocol.head_tail import Excerpt, HeadTail
 from protocol.output_log import OutputLog
 from protocol.process import (
@@ -155,18 +156,30 @@ class ProcessRecord:
         """The number that the next event will get."""
         return self._log.next_seq
 
-    def replay(self, after_seq: int) -> list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed]:
-        """All that happened after `after_seq`, with its own numbers; a gap stands for what is gone."""
+    def replay(
+        self, after_seq: int, after_offset: int | None = None
+    ) -> list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed]:
+        """All that happened after `after_seq`, with its own numbers; a gap stands for what is gone.
+
+        `after_offset` is how many bytes of output the events up to `after_seq` had; where they are evicted, only who
+        heard them knows. Raises InvalidParams where it is certainly another number.
+        """
         chunks, _ = self._log.read(after_seq, None)
-        events: list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed] = [*self._gaps(after_seq)]
+        gaps = self._gaps(after_seq, after_offset or 0)
+        if after_offset is not None:
+            behind = chunks[0].offset if chunks else self._log.total_bytes
+            if after_offset + sum(gap.bytes for gap in gaps) != behind:
+                text = f"invalid `afterOffset`: the output up to seq {after_seq} has not {after_offset} bytes"
+                raise InvalidParams(text, {"kind": "wrongOffset"})
+        events: list[ProcessGap | ProcessOutput | ProcessExited | ProcessClosed] = [*gaps]
         events += [ProcessOutput.of(self._process_id, chunk) for chunk in chunks]
         events += [each for each in (self.exit, self.closed_event) if each is not None and each.seq > after_seq]
         events.sort(key=_position)
         return events
 
-    def _gaps(self, after_seq: int) -> list[ProcessGap]:
-        """What was evicted after `after_seq`, on both sides of the exit if that is between. Bytes are exact for a
-        reader from the start; for others the first gap also counts what was evicted before `after_seq`.
+    def _gaps(self, after_seq: int, after_offset: int) -> list[ProcessGap]:
+        """What was evicted after `after_seq`, on both sides of the exit if that is between. Bytes are exact if the
+        output up to `after_seq` had `after_offset` bytes.
         """
         evicted = self._log.evicted_bytes
         last = (self._log.first_retained_seq or self._log.next_seq) - 1
@@ -174,16 +187,16 @@ class ProcessRecord:
             last -= 1
         exit = self.exit
         if exit is None or exit.seq > last:
-            pieces = [(after_seq + 1, last, evicted)]
+            pieces = [(after_seq + 1, last, evicted - after_offset)]
         else:
             pieces = [
-                (after_seq + 1, exit.seq - 1, self._exit_offset),
-                (max(after_seq, exit.seq) + 1, last, evicted - self._exit_offset),
+                (after_seq + 1, exit.seq - 1, self._exit_offset - after_offset),
+                (max(after_seq, exit.seq) + 1, last, evicted - max(self._exit_offset, after_offset)),
             ]
         return [
             ProcessGap(process_id=self._process_id, from_seq=first, to_seq=final, bytes=size)
             for first, final, size in pieces
-            if first <= final and size
+            if first <= final and size > 0
         ]
 
 

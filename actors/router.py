@@ -363,7 +363,13 @@ class RouterActor(GuardedActor):
             self.send(connection, AttachFailed(message.alias, call.token))
             return
         observe = Observe(
-            message.observer_id, call.bridge, call.token, params.process_id, message.alias, params.after_seq
+            message.observer_id,
+            call.bridge,
+            call.token,
+            params.process_id,
+            message.alias,
+            params.after_seq,
+            params.after_offset,
         )
         self._asked[observe.observer_id, observe.alias] = target.session_id, observe
         self.send(target.connection, observe)
@@ -376,7 +382,7 @@ class RouterActor(GuardedActor):
             return  # the observer's connection is gone, or it has detached meanwhile
         del self._asked[key]
         if message.events is None:
-            self.send(observe.bridge, Failure(observe.token, UnknownProcess(message.process_id)))
+            self.send(observe.bridge, Failure(observe.token, message.error or UnknownProcess(message.process_id)))
             self.send(session.connection, AttachFailed(observe.alias, observe.token))
             return
         observer = Observer(observe.observer_id, observe.bridge, observe.alias)

@@ -408,12 +408,16 @@ class ProcessScreenResult(WireStruct, frozen=True):
 
 
 class ProcessAttachParams(WireStruct, frozen=True):
-    """Watch a process of another session, under the id `as` (None: its own id)."""
+    """Watch a process of another session, under the id `as` (None: its own id).
+
+    `after_offset`: how many bytes of output the events up to `after_seq` had; with it a gap is exact.
+    """
 
     process_id: str
     observe_id: str | None = None
     session_id: str | None = None
     after_seq: U64OrDefault = 0
+    after_offset: U64OrDefault | None = None
     as_: str | None = msgspec.field(name="as", default=None)
 
     def __post_init__(self) -> None:
@@ -421,6 +425,7 @@ class ProcessAttachParams(WireStruct, frozen=True):
             raise ValueError("missing field `observeId`")
         default_null(self, "after_seq", 0)
         check_u64("afterSeq", self.after_seq)
+        check_u64("afterOffset", self.after_offset)
 
 
 class ProcessAttachResult(WireStruct, frozen=True):

@@ -240,7 +240,7 @@ class SimulatedProcess(GuardedActor):
             self._deferred.append(message)
             return
         failed = self.state == "failed"
-        events = None if failed else self.record.replay(message.after_seq)
+        events = None if failed else self.record.replay(message.after_seq, message.after_offset)
         process_id = self.start.params.process_id
         next_seq = self.record.next_seq
         self.send(self.start.router, Replay(self.start.session_id, process_id, message, events, next_seq))

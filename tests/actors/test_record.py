@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.record import ProcessRecord
+from protocol.errors import InvalidParams
 from protocol.process import ProcessClosed, ProcessExited, ProcessGap, ProcessOutput
 
 outputs = st.lists(st.integers(1, 9000), max_size=12)
@@ -30,10 +32,12 @@ def printed(before: list[int], after: list[int] | None, closed: bool, capacity: 
 def test_every_seq_is_replayed_once_or_in_a_gap(
     before: list[int], after: list[int] | None, closed: bool, capacity: int, after_seq: int
 ) -> None:
-    """An observer that counts must be right: no number twice, none missing, and from the start every byte told."""
+    """An observer that counts must be right: no number twice, none missing, every byte told, wherever it went on."""
     record = printed(before, after, closed, capacity)
-    expected, size = after_seq + 1, 0
-    for event in record.replay(after_seq):
+    printed_at = [*before, 0, *(after or [])]
+    heard = sum(printed_at[:after_seq])
+    expected, size = after_seq + 1, heard
+    for event in record.replay(after_seq, heard):
         match event:
             case ProcessGap():
                 assert expected == event.from_seq <= event.to_seq and event.bytes > 0
@@ -47,8 +51,25 @@ def test_every_seq_is_replayed_once_or_in_a_gap(
                 assert event.seq == expected
                 expected += 1
     assert expected == max(record.next_seq, after_seq + 1)
-    if after_seq == 0:
-        assert size == sum(before) + sum(after or [])
+    assert size == sum(printed_at)
+    assert record.replay(0, None) == record.replay(0, 0)
+
+
+@given(outputs.filter(len), st.none() | outputs, capacities, st.data())
+def test_a_position_that_cannot_be_is_refused(
+    before: list[int], after: list[int] | None, capacity: int, data: st.DataObject
+) -> None:
+    """A count that is wrong from then on, where the observer mixed up two processes, or characters and bytes."""
+    record = printed(before, after, True, capacity)
+    retained = [event.seq for event in record.replay(0) if isinstance(event, ProcessOutput)]
+    after_seq = data.draw(st.integers(0, len(before)))
+    heard = sum(before[:after_seq])
+    beyond = sum(before) + sum(after or []) + 1
+    wrong = [beyond] if after_seq + 1 not in retained else [beyond, heard + 1, *([heard - 1] if heard else [])]
+    for offset in wrong:
+        with pytest.raises(InvalidParams, match="afterOffset") as error:
+            record.replay(after_seq, offset)
+        assert error.value.data == {"kind": "wrongOffset"}
 
 
 def test_a_gap_ends_at_the_exit_and_another_begins_behind_it() -> None:
