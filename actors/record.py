@@ -47,11 +47,10 @@ class ProcessRecord:
 
     def output(self, stream: Stream, data: bytes) -> ProcessOutput:
         """The child printed; the event that tells of it."""
-        if self._retain_head:
-            excerpt = self._excerpts.get(stream)
-            if excerpt is None:
-                excerpt = self._excerpts[stream] = HeadTail(self._retain_head, SNAPSHOT_TAIL)
-            excerpt.append(data)
+        excerpt = self._excerpts.get(stream)
+        if excerpt is None:
+            excerpt = self._excerpts[stream] = HeadTail(self._retain_head, SNAPSHOT_TAIL)
+        excerpt.append(data)
         return ProcessOutput.of(self._process_id, self._log.append(stream, data))
 
     def exited(self, code: int, signum: int | None, reason: ExitReason | None) -> ProcessExited:

@@ -130,7 +130,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
     Option("process_retention", _seconds, "S", "how long a finished process stays readable"),
     Option("retained_output", _size(1), "BYTES", "output that is kept of each process"),
-    Option("retain_head", _size(0), "BYTES", "first bytes of each stream kept for a snapshot; 0 keeps no snapshots"),
+    Option("retain_head", _size(0), "BYTES", "first bytes of each stream kept for a snapshot; 0: only the last ones"),
     Option("record", str, "DIR", "record every terminal as an asciicast file in this folder"),
     Option("record_input", _yes_or_no, "YES|NO", "also record what is typed, which may be secret"),
     Option(

@@ -72,6 +72,17 @@ def test_a_position_that_cannot_be_is_refused(
         assert error.value.data == {"kind": "wrongOffset"}
 
 
+def test_without_a_head_the_tail_is_kept_and_the_rest_counted() -> None:
+    """The end of a build on a server that was told to keep no heads."""
+    record = ProcessRecord("p", 0, 0)
+    for n in range(100):
+        record.output("stdout", b"%d" % (n % 10) * 5000)
+    snapshot = record.snapshot()
+    assert snapshot.head_bytes.stdout == 0 and snapshot.truncated
+    assert len(snapshot.stdout) + snapshot.dropped_bytes.stdout == 500_000
+    assert 65536 <= len(snapshot.stdout) < 65536 + 5000 and snapshot.stdout.endswith(b"8" * 5000 + b"9" * 5000)
+
+
 def test_a_gap_ends_at_the_exit_and_another_begins_behind_it() -> None:
     """`exited` is kept whatever is evicted, so a gap over its number would tell of it twice."""
     gap, exit, late, output = printed([3000], [9000, 5000], closed=False, capacity=5000).replay(0)
