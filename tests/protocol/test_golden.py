@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgpack
 import msgspec
 import pytest
 
-from exec_server import __version__
-from protocol.codec import JSON
+from protocol.codec import JSON, MSGPACK
 from protocol.envelope import ErrorResponse, Notification, Request, Response
-from protocol.errors import ExecServerError
-from protocol.json_schema import NOTIFICATIONS
 from protocol.methods import METHODS
 from protocol.session import Initialized
-from tests.protocol.golden_frames import ALL, RELEASES, Golden, load
-
-CURRENT = __version__.rpartition(".")[0]
-KINDS: dict[str, type[msgspec.Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}  # type: ignore[attr-defined]
+from tests.protocol.golden_frames import ALL, CURRENT, KINDS, RELEASES, Golden, load, meaning, packed
 
 
-def of(kind: str) -> list[Any]:
-    return [pytest.param(each, id=str(each)) for each in ALL if each.kind == kind]
+def of(*kinds: str) -> list[Any]:
+    return [pytest.param(each, id=str(each)) for each in ALL if each.kind in kinds]
 
 
 def same(today: bytes, golden: bytes, release: str) -> None:
@@ -78,10 +73,25 @@ def test_notifications_are_written_as_they_were(golden: Golden) -> None:
 def test_errors_are_written_as_they_were(golden: Golden) -> None:
     answer = JSON.decode(golden.frame)
     assert isinstance(answer, ErrorResponse)
-    data = answer.error.data
-    error = ExecServerError(answer.error.message, msgspec.json.decode(data) if data else None)
-    error.code = answer.error.code  # type: ignore[misc]
-    same(JSON.encode_error(answer.id, error), golden.frame, golden.release)
+    same(JSON.encode_error(answer.id, meaning(golden)), golden.frame, golden.release)
+
+
+@pytest.mark.parametrize("golden", of("requests", "results", "notifications", "errors"))
+def test_the_same_in_messagepack(golden: Golden) -> None:
+    """Who speaks MessagePack is owed the same as who speaks JSON."""
+    if golden.packed is None:
+        assert golden.release != CURRENT, "`python -m tests.protocol.golden_frames` adds the frames that are missing"
+        return
+    if golden.kind == "requests":
+        request = MSGPACK.decode(golden.packed)
+        assert isinstance(request, Request) and request.method == golden.method
+        assert MSGPACK.decode_params(METHODS[golden.method], request.params) == meaning(golden)
+    elif golden.release == CURRENT:
+        assert packed(golden) == golden.packed
+    else:
+        assert without_new(msgpack.unpackb(packed(golden)), msgpack.unpackb(golden.packed)) == msgpack.unpackb(
+            golden.packed
+        )
 
 
 @pytest.mark.parametrize("release", RELEASES)
