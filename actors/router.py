@@ -83,10 +83,15 @@ EXTENSIONS = [
     "writeOffset",
     "sessionTtl",
     "flow",
-    "record",
     "limits",
 ]
-"""The additions to the wire that are in force, by the names of docs/protocol.md."""
+"""The additions to the wire that are always in force, by the names of docs/protocol.md."""
+
+
+def in_force(*, screen: bool, record: bool) -> list[str]:
+    """All additions that are in force, where screens can be rendered, and terminals recorded."""
+    more = {"screen": screen, "record": record}
+    return [*EXTENSIONS, *(name for name, has in more.items() if has)]
 
 
 class Client(NamedTuple):
@@ -184,7 +189,7 @@ class RouterActor(GuardedActor):
             observe_id=session.observe_id,
             environment_info=settings.environment,
             server=ServerInfo(settings.server_name, settings.server_version),
-            extensions=[*EXTENSIONS, "screen"] if settings.screen else EXTENSIONS,
+            extensions=in_force(screen=settings.screen, record=settings.record is not None),
         )
         self.send(client.bridge, Attached(client.token, result, session.connection))
         self.send(session.connection, BridgeAttached(client.bridge, client.max_message))

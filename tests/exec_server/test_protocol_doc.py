@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors.router import EXTENSIONS
+from actors.router import in_force
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema
 from protocol.methods import METHODS
 from protocol.process import EnvPolicy, ProcessEntry, ResourceLimits, ScreenCursor, StreamBytes
@@ -161,7 +161,8 @@ def test_every_kind_of_error_is_described() -> None:
 def test_every_extension_is_described() -> None:
     table = section("How the wire may grow")
     rows = re.findall(r"^ +\| (`.*?) \|", table, re.MULTILINE)
-    assert set(EXTENSIONS) <= {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    everything = in_force(screen=True, record=True)
+    assert set(everything) <= {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 def test_links_lead_somewhere() -> None:

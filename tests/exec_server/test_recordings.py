@@ -14,7 +14,7 @@ import pyte
 import pytest
 
 from actors.recording import Recording
-from tests.client import Process, expect_error, session
+from tests.client import Process, connected, expect_error, session
 from tests.program import Program, program
 
 pytestmark = pytest.mark.anyio
@@ -73,11 +73,13 @@ async def test_a_start_can_say_no_to_being_recorded(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_recorded_does_not_start(tmp_path: Path, server: Program) -> None:
     """The client would believe that there is a recording."""
-    async with session(server.url) as client:
+    async with connected(server.url) as client:
+        assert "record" not in (await client.initialize())["extensions"]
         disabled = await expect_error(client.shell("p", "true", tty=True, record=True))
         assert (disabled.code, disabled.data["kind"]) == (-32602, "recordDisabled")
     with program("--record", str(tmp_path / "missing")) as other:
-        async with session(other.url) as client:
+        async with connected(other.url) as client:
+            assert "record" in (await client.initialize())["extensions"]
             pipes = await expect_error(client.shell("p", "true", record=True))
             assert (pipes.code, pipes.data["kind"]) == (-32602, "notATerminal")
             missing = await expect_error(client.shell("p", "true", tty=True))
