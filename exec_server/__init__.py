@@ -1,5 +1,63 @@
-"""exec-server: runs commands on a machine for somebody who is elsewhere."""
+"""exec-server: runs commands on a machine for somebody who is elsewhere.
+
+    async with exec_server.connect_websocket("ws://127.0.0.1:8765") as client:
+        done = await client.run(["uname", "-a"], check=True)
+
+What a program uses is listed in `__all__`, and loaded when it is first used. docs/guide.md shows how.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from exec_server.client.client import ExecServerClient
+    from exec_server.client.connect import connect_stdio, connect_websocket
+    from exec_server.client.errors import ConnectFailed, OutputGap, TransportDisconnected, Unauthorized
+    from exec_server.client.events import Closed, Exited, ExitStatus, Failed, Gap, Missed, Output
+    from exec_server.client.process import Process
+
+_HOMES = {
+    "ExecServerClient": "exec_server.client.client",
+    "Process": "exec_server.client.process",
+    **dict.fromkeys(("connect_stdio", "connect_websocket"), "exec_server.client.connect"),
+    **dict.fromkeys(
+        ("ConnectFailed", "OutputGap", "TransportDisconnected", "Unauthorized"), "exec_server.client.errors"
+    ),
+    **dict.fromkeys(
+        ("Closed", "ExitStatus", "Exited", "Failed", "Gap", "Missed", "Output"), "exec_server.client.events"
+    ),
+}
+
+__all__ = [
+    "Closed",
+    "ConnectFailed",
+    "ExecServerClient",
+    "ExitStatus",
+    "Exited",
+    "Failed",
+    "Gap",
+    "Missed",
+    "Output",
+    "OutputGap",
+    "Process",
+    "TransportDisconnected",
+    "Unauthorized",
+    "connect_stdio",
+    "connect_websocket",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

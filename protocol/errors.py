@@ -165,3 +165,31 @@ _SPAWN_KINDS = {
 def os_error_text(code: int) -> str:
     """The text of an errno as the wire has it, e.g. `Permission denied (os error 13)`."""
     return f"{os.strerror(code)} (os error {code})"
+
+
+_BY_CODE: dict[int, type[ExecServerError]] = {
+    kind.code: kind
+    for kind in (InvalidRequest, MethodNotFound, InvalidParams, NotFound, SessionAttached, InternalError)
+}
+_BY_KIND: dict[str, type[ExecServerError]] = {
+    "unknownProcess": UnknownProcess,
+    "processExists": ProcessExists,
+    "busy": Busy,
+    "actorLost": ActorLost,
+    **dict.fromkeys(("spawnNotFound", "spawnPermissionDenied", "spawnFailed", "resourceExhausted"), SpawnError),
+}
+
+
+def received_error(code: int, message: str, data: Any = None) -> ExecServerError:
+    """The error that a server answered with: of the class of its `data.kind`, else of its code.
+
+    A kind that is not known here counts as none. A code that is not known gives an ExecServerError with this code.
+    """
+    details = data if isinstance(data, dict) else None
+    named = _BY_KIND.get(str(details.get("kind"))) if details is not None else None
+    if named is None or named.code != code:
+        named = _BY_CODE.get(code, ExecServerError)
+    error = _rebuild(named, message, details)
+    if error.code != code:
+        vars(error)["code"] = code
+    return error

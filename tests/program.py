@@ -121,11 +121,10 @@ def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[P
 
 
 @contextlib.asynccontextmanager
-async def stdio_program(*flags: str, encoding: str = "json", **popen: Any) -> AsyncIterator[tuple[Client, Program]]:
-    """A server on stdio with a client on the other ends of its pipes."""
-    if encoding != "json":
-        flags = (*flags, "--encoding", encoding)
-    make_link = StdioLink if encoding == "json" else StdioMapLink
+async def stdio_pipes(
+    *flags: str, **popen: Any
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter, Program]]:
+    """A server on stdio: what reads its stdout, what writes to its stdin, and the program."""
     loop = asyncio.get_running_loop()
     with launched(command(*flags), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, **popen) as process:
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
@@ -133,13 +132,25 @@ async def stdio_program(*flags: str, encoding: str = "json", **popen: Any) -> As
         sink, protocol = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
         )
-        link = make_link(reader, asyncio.StreamWriter(sink, protocol, None, loop))
-        client = Client(link, ENCODINGS[encoding])
         try:
-            yield client, Program(process)
+            yield reader, asyncio.StreamWriter(sink, protocol, None, loop), Program(process)
+        finally:
+            sink.close()
+            source.close()
+
+
+@contextlib.asynccontextmanager
+async def stdio_program(*flags: str, encoding: str = "json", **popen: Any) -> AsyncIterator[tuple[Client, Program]]:
+    """A server on stdio with a client on the other ends of its pipes."""
+    if encoding != "json":
+        flags = (*flags, "--encoding", encoding)
+    make_link = StdioLink if encoding == "json" else StdioMapLink
+    async with stdio_pipes(*flags, **popen) as (reader, writer, program):
+        client = Client(make_link(reader, writer), ENCODINGS[encoding])
+        try:
+            yield client, program
         finally:
             await client.close()
-            source.close()
 
 
 def state_of(pid: int) -> str | None:

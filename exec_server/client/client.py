@@ -1,0 +1,221 @@
+"""ExecServerClient: a session on a server, as a program uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Literal, cast
+
+from msgspec import Struct
+
+from exec_server.client.errors import TransportDisconnected
+from exec_server.client.process import Process
+from exec_server.client.registry import EventStream, Registry
+from exec_server.client.session import Session
+from exec_server.client.start import start_params
+from protocol.environment import EnvironmentInfo
+from protocol.errors import UnknownProcess
+from protocol.process import (
+    EnvPolicy,
+    ProcessEntry,
+    ProcessListParams,
+    ProcessListResult,
+    ProcessTerminateParams,
+    ResourceLimits,
+)
+
+END_S = 2.0
+"""How long `close` waits for the answers to its kills, in seconds."""
+
+
+class ExecServerClient:
+    """Starts processes on a server, and hears of them. Made by `connect_websocket` and its neighbours."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._registry = Registry(session)
+        self._detached = False
+
+    @classmethod
+    async def over(cls, session: Session) -> ExecServerClient:
+        """The client of a session, which it opens: see `Session.open`."""
+        client = cls(session)
+        await session.open(client._registry)
+        return client
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session. Whoever knows it has full power over the session: it is a secret."""
+        return self._session.facts.session_id
+
+    @property
+    def observe_id(self) -> str:
+        """With this id others can watch the session."""
+        return self._session.facts.observe_id
+
+    @property
+    def environment_info(self) -> EnvironmentInfo:
+        """What the server's machine is."""
+        return self._session.facts.environment_info
+
+    @property
+    def extensions(self) -> list[str]:
+        """The additions to the wire that the server has in force, by their names in docs/protocol.md."""
+        return list(self._session.facts.extensions)
+
+    async def call(self, method: str, params: Struct) -> Struct:
+        """Any request of docs/protocol.md: `await client.call("process/list", ProcessListParams())`.
+
+        Raises the ExecServerError that the server answers with, and TransportDisconnected.
+        """
+        return await self._session.call(method, params)
+
+    async def start(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        env_policy: EnvPolicy | None = None,
+        tty: bool = False,
+        rows: int | None = None,
+        cols: int | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+        limits: ResourceLimits | None = None,
+        on_disconnect: Literal["keep", "terminate"] | None = None,
+        closed_after_exit: float | None = None,
+        process_id: str | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> Process:
+        """Start a program; returns its handle when it is being executed.
+
+        `stdin` is `subprocess.PIPE` or `DEVNULL`; on a terminal (`tty`) it is the terminal, of `rows` by `cols`.
+        `cwd` is a path on the server, relative to the server's own folder. `env` is the whole environment; without it
+        the server's is inherited, but for names that look like secrets (`env_policy` can say otherwise). After
+        `timeout` seconds, or `idle_timeout` without input and output, the server ends the process.
+
+        Raises SpawnError if it cannot be started, InvalidRequest if its id is in use, NotImplementedError for what
+        this server lacks, and TransportDisconnected if the connection is lost for good, or was cut before the program
+        was started. A start is never sent twice.
+        """
+        if pass_fds:
+            raise NotImplementedError("pass_fds: file descriptors cannot be passed to an exec-server")
+        params = start_params(
+            self._session.facts,
+            process_id or uuid.uuid4().hex,
+            argv,
+            stdin=stdin,
+            cwd=cwd,
+            env=env,
+            env_policy=env_policy,
+            tty=tty,
+            rows=rows,
+            cols=cols,
+            timeout=timeout,
+            idle_timeout=idle_timeout,
+            limits=limits,
+            on_disconnect=on_disconnect,
+            closed_after_exit=closed_after_exit,
+        )
+        entry = self._registry.add(params.process_id)
+        try:
+            entry.start = self._session.post("process/start", params)
+            await entry.start.future
+        except BaseException as error:
+            self._registry.remove(entry)
+            if isinstance(error, asyncio.CancelledError):
+                self._kill(params.process_id)
+            raise
+        return Process(self._session, entry, params.argv, tty, params.pipe_stdin)
+
+    async def run(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        input: bytes | None = None,
+        check: bool = False,
+        timeout: float | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        env_policy: EnvPolicy | None = None,
+        limits: ResourceLimits | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a program to its end, like `subprocess.run` with captured output; `start` describes the arguments.
+
+        Raises subprocess.CalledProcessError with `check` unless the exit status is 0, and subprocess.TimeoutExpired
+        after `timeout` seconds, with the output so far; the program and its descendants are killed then.
+        """
+        stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+        process = await self.start(argv, stdin=stdin, cwd=cwd, env=env, env_policy=env_policy, limits=limits)
+        async with process:
+            stdout, stderr = await process.communicate(input, timeout)
+            status = await process.wait()
+        if check and status:
+            raise subprocess.CalledProcessError(int(status), process.args, stdout, stderr)
+        return subprocess.CompletedProcess(process.args, int(status), stdout, stderr)
+
+    async def list(self) -> list[ProcessEntry]:
+        """All processes of the session whose record is there, in the order of their starts."""
+        return cast(ProcessListResult, await self._session.call("process/list", ProcessListParams())).processes
+
+    async def attach(self, process_id: str) -> Process:
+        """A handle of a process of this session that has none here: one that was started before a resume.
+
+        Its output is that which the server has retained, beginning with a Gap if some is evicted. Raises
+        UnknownProcess if there is none of this id, InvalidRequest if it has a handle here.
+        """
+        entry = self._registry.add(process_id)
+        try:
+            for found in await self.list():
+                if found.process_id == process_id:
+                    entry.feed.behind = True
+                    entry.catch_up()
+                    return Process(self._session, entry, found.argv, found.tty, piped=False)
+        except BaseException:
+            self._registry.remove(entry)
+            raise
+        self._registry.remove(entry)
+        raise UnknownProcess(process_id)
+
+    def events(self) -> EventStream:
+        """What happens to all processes of this client from now on: Output, Gap, Exited, Closed, Failed.
+
+        For whoever wants to look on: `async for event in client.events()`. It holds nobody up: above 256 events that
+        wait, further ones are left out, and a Missed says how many. Ends with the session.
+        """
+        return self._registry.subscribe()
+
+    async def detach(self) -> str:
+        """Close the connection and leave the processes running; the id with which the session can be resumed.
+
+        The session lives as long without a connection as the server, or `session_ttl`, says.
+        """
+        self._detached = True
+        await self.close()
+        return self.session_id
+
+    async def close(self) -> None:
+        """Kill what was started here and still runs, and close the connection."""
+        if not self._detached and self._session.connected:
+            answers = [answer for each in self._registry.process_ids if (answer := self._kill(each)) is not None]
+            if answers:
+                await asyncio.wait(answers, timeout=END_S)
+        await self._session.close()
+        await self._registry.close()
+
+    def _kill(self, process_id: str) -> asyncio.Future[Struct] | None:
+        try:
+            return self._session.post("process/terminate", ProcessTerminateParams(process_id)).future
+        except TransportDisconnected:
+            return None
+
+    async def __aenter__(self) -> ExecServerClient:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()

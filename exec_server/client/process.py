@@ -1,0 +1,223 @@
+"""Process: the handle of a process on a server, shaped like that of `asyncio.subprocess`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+import subprocess
+import uuid
+from collections import deque
+from typing import cast
+
+from exec_server.client.errors import TransportDisconnected
+from exec_server.client.events import ExitStatus, Failed, Gap, Output
+from exec_server.client.inbox import STREAMS
+from exec_server.client.registry import Entry
+from exec_server.client.session import Session
+from exec_server.client.streams import AllOutput, Events, OutputStream, gap_error, raise_if_lost
+from protocol.errors import ExecServerError
+from protocol.process import (
+    ProcessCloseStdinParams,
+    ProcessResizeParams,
+    ProcessSignalParams,
+    ProcessTerminateParams,
+    ProcessTerminateResult,
+    ProcessWriteParams,
+    ProcessWriteResult,
+)
+
+PIECE = 256 << 10
+"""Bytes of input in one request."""
+WINDOW = 1 << 20
+"""Bytes of input of one process that may be unanswered; more wait here."""
+
+
+class Process:
+    """A process on a server. Methods and attributes are those of `asyncio.subprocess.Process` where they do the same.
+
+    Its output waits here until it is read: up to 4 MiB, then the server is asked to hold the process. So who only
+    calls `wait`, and leaves output unread, may wait for ever, as with pipes; `communicate` reads.
+
+    A cut connection is resumed behind the back of all this. If that fails, reading and `wait` raise
+    TransportDisconnected, as does everything else.
+    """
+
+    def __init__(self, session: Session, entry: Entry, args: list[str], tty: bool, piped: bool) -> None:
+        self.process_id = entry.process_id
+        """Its id in its session."""
+        self.args = args
+        self.tty = tty
+        self._session = session
+        self._entry = entry
+        self._piped = piped
+        self._inbox = entry.inbox
+        self.stdout = OutputStream(entry.inbox, "stdout", "pty")
+        """Standard output; all output, for a process on a terminal."""
+        self.stderr = OutputStream(entry.inbox, "stderr")
+        """Standard error; nothing, for a process on a terminal."""
+        self.output = AllOutput(entry.inbox)
+        """All output in order, as `Output` with stream and seq."""
+        self.events = Events(entry.inbox)
+        """Output, Gap, Exited, Closed, Failed, in order."""
+        self._collected: dict[str, list[bytes]] = {"stdout": [], "stderr": [], "pty": []}
+        self._unanswered: deque[tuple[int, asyncio.Future[ProcessWriteResult]]] = deque()
+        self._writing = asyncio.Lock()
+        self._write_prefix = uuid.uuid4().hex
+        self._writes = 0
+
+    def __repr__(self) -> str:
+        status = "running" if self._inbox.exit is None else repr(self._inbox.exit.status)
+        return f"<Process {self.process_id} {self.args!r}: {status}>"
+
+    @property
+    def returncode(self) -> ExitStatus | None:
+        """How it ended, as `wait` returns it; None before that is known."""
+        return None if self._inbox.exit is None else self._inbox.exit.status
+
+    async def wait(self) -> ExitStatus:
+        """Wait until the process has exited. Output may still come afterwards."""
+        while self._inbox.exit is None:
+            raise_if_lost(self._inbox)
+            if self._inbox.end is not None:
+                raise TransportDisconnected(f"how process {self.process_id} ended is not known")
+            await self._inbox.change()
+        return self._inbox.exit.status
+
+    # -- input --------------------------------------------------------------------------------------------------
+
+    async def write(self, data: bytes) -> None:
+        """Write to standard input; returns when the server has all of it, which waits for a process that does not read.
+
+        Writes are done in the order of their calls. What a cut leaves unanswered is sent again, and arrives once.
+        Raises BrokenPipeError if standard input is closed, was never opened (`stdin=PIPE`), or the process has ended.
+        """
+        sent: list[asyncio.Future[ProcessWriteResult]] = []
+        async with self._writing:
+            for start in range(0, len(data), PIECE):
+                piece = data[start : start + PIECE]
+                await self._room_for(len(piece))
+                sent.append(self._send(piece))
+        for answer in sent:
+            self._check(await answer)
+
+    async def close_stdin(self) -> None:
+        """The end of the input, behind all writes before it; on a terminal what ^D is at this moment.
+
+        Nothing happens if standard input is closed already, or the process has ended.
+        """
+        async with self._writing:
+            params = ProcessCloseStdinParams(self.process_id)
+            answer = self._session.post("process/closeStdin", params, repeat=not self.tty).future
+        self._check_known(cast(ProcessWriteResult, await answer))
+
+    async def _room_for(self, size: int) -> None:
+        while self._unanswered and sum(each for each, _ in self._unanswered) + size > WINDOW:
+            answer = self._unanswered[0][1]
+            await asyncio.wait([answer])
+            if self._unanswered and self._unanswered[0][1] is answer:
+                self._unanswered.popleft()
+
+    def _send(self, piece: bytes) -> asyncio.Future[ProcessWriteResult]:
+        self._writes += 1
+        params = ProcessWriteParams(self.process_id, piece, f"{self._write_prefix}-{self._writes}")
+        answer = cast("asyncio.Future[ProcessWriteResult]", self._session.post("process/write", params).future)
+        while self._unanswered and self._unanswered[0][1].done():
+            self._unanswered.popleft()
+        self._unanswered.append((len(piece), answer))
+        return answer
+
+    def _check(self, result: ProcessWriteResult) -> None:
+        self._check_known(result)
+        if result.status != "accepted":
+            raise BrokenPipeError(f"standard input of process {self.process_id} is closed")
+
+    def _check_known(self, result: ProcessWriteResult) -> None:
+        if result.status == "unknownProcess":
+            self._entry.put([Failed(self.process_id, "the server does not know the process any more")])
+            raise BrokenPipeError(f"process {self.process_id} has ended, and the server has forgotten it")
+
+    # -- control ------------------------------------------------------------------------------------------------
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """A new size for its terminal. Raises InvalidParams for a process without one."""
+        await self._session.call("process/resize", ProcessResizeParams(self.process_id, rows, cols))
+
+    async def signal(self, signal: int | str) -> None:
+        """Send a signal to its process group: `signal.SIGINT`, or the name. Nothing happens if it has ended."""
+        name = signal if isinstance(signal, str) else signals.Signals(signal).name
+        if name == "SIGINT":
+            name = "interrupt"  # which servers without names of signals know, too
+        await self._session.call("process/signal", ProcessSignalParams(self.process_id, name))
+
+    send_signal = signal
+
+    async def terminate(self, grace: float = 5.0) -> bool:
+        """SIGTERM, and after `grace` seconds SIGKILL to what is left of it and its descendants.
+
+        Returns at once; whether it was running.
+        """
+        return await self._terminate(ProcessTerminateParams(self.process_id, "graceful", round(grace * 1000)))
+
+    async def kill(self) -> bool:
+        """SIGKILL to it and its descendants; whether it was running."""
+        return await self._terminate(ProcessTerminateParams(self.process_id))
+
+    async def _terminate(self, params: ProcessTerminateParams) -> bool:
+        return cast(ProcessTerminateResult, await self._session.call("process/terminate", params)).running
+
+    # -- all at once --------------------------------------------------------------------------------------------
+
+    async def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Write `input`, close standard input, and read to the end; standard output and error.
+
+        Of a process on a terminal all output is the first. Raises subprocess.TimeoutExpired after `timeout` seconds,
+        with the output so far; the process goes on, and nothing is lost if this is called again. That it does not read
+        its input is ignored.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._communicate(input)
+        except TimeoutError:
+            out, err = self._so_far()
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0, out, err) from None
+        return self._so_far()
+
+    async def _communicate(self, input: bytes | None) -> None:
+        feeding = None
+        if input is not None or self._piped:
+            feeding = asyncio.create_task(self._feed(input or b""))
+        try:
+            while (event := await self._inbox.get(STREAMS)) is not None:
+                if isinstance(event, Gap):
+                    raise gap_error(event)
+                assert isinstance(event, Output)
+                self._collected[event.stream].append(event.data)
+            raise_if_lost(self._inbox)
+            if feeding is not None and feeding.done():
+                feeding.result()
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.wait([feeding])
+
+    async def _feed(self, input: bytes) -> None:
+        try:
+            await self.write(input)
+            await self.close_stdin()
+        except (BrokenPipeError, TransportDisconnected):
+            pass  # the end of the output tells
+
+    def _so_far(self) -> tuple[bytes, bytes]:
+        parts = self._collected
+        return b"".join(parts["stdout"] + parts["pty"]), b"".join(parts["stderr"])
+
+    async def __aenter__(self) -> Process:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Kill it, if it still runs."""
+        if self._inbox.end is None:
+            try:
+                await self.kill()
+            except (ExecServerError, TransportDisconnected):
+                pass  # there is nothing to kill any more

@@ -1,0 +1,114 @@
+"""Messages as a client has them: requests out; results, errors and notifications in. The counterpart of `codec`.
+
+A client believes its server further than a server its clients: members that are there twice, or nested deep, are not
+looked for. What does not have the shape of the protocol is refused all the same, with ParseError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from protocol.codec import MSGPACK_SUBPROTOCOL
+from protocol.decode_faults import parse_reason
+from protocol.envelope import ErrorObject, ErrorResponse, Notification, Response, Trace
+from protocol.errors import ExecServerError, ParseError, received_error
+from protocol.json_params import params_decoder
+from protocol.json_schema import NOTIFICATIONS
+from protocol.shapes import Envelope, MemberDecoders, NotificationMessage, classify
+
+_NOTIFIED: dict[str, type[Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}  # type: ignore[attr-defined]
+
+
+class RequestMessage(Struct, frozen=True, gc=False):
+    """A call of a client, with its members in the order of the wire."""
+
+    id: int
+    method: str
+    params: Any
+
+
+class ClientCodec:
+    """One encoding of the wire. `encode` makes bytes of a Struct, `make_decoder` a decoder for a type."""
+
+    def __init__(
+        self,
+        name: str,
+        encode: Callable[[Any], bytes],
+        make_decoder: Callable[[Any], Callable[[Any], Any]],
+        null: bytes,
+    ) -> None:
+        self.name = name
+        self._encode = encode
+        self._make_decoder = make_decoder
+        self._decode_envelope = make_decoder(Envelope)
+        self._decode_any = make_decoder(Any)
+        self._members = MemberDecoders(
+            null=null,
+            trace=make_decoder(Trace | None),
+            error=make_decoder(ErrorObject),
+        )
+        self._decoders: dict[type[Struct], Callable[[Any], Any]] = {}
+
+    def encode_request(self, id: int, method: str, params: Struct) -> bytes:
+        """A request of the client."""
+        return self._encode(RequestMessage(id, method, params))
+
+    def encode_notification(self, notification: Struct) -> bytes:
+        """A notification of the client; its Struct has the name of the method in `METHOD`."""
+        return self._encode(NotificationMessage.of(notification))
+
+    def decode(self, message: bytes) -> Response | ErrorResponse | Struct | None:
+        """One message of the server: an answer, whose result is still undecoded, or the Struct of a notification.
+
+        None for a notification of a kind that is not known here, and for a request, which no server sends. Raises
+        ParseError for what is no message, or a known notification of another shape.
+        """
+        try:
+            kind = classify(self._decode_envelope(message), self._members)
+            if isinstance(kind, (Response, ErrorResponse)):
+                return kind
+            if not isinstance(kind, Notification) or kind.method not in _NOTIFIED:
+                return None
+            return self._decoded(_NOTIFIED[kind.method], kind.params or Raw(b""))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise ParseError(f"the server sent no message of the protocol: {parse_reason(error)}") from None
+
+    def decode_result(self, kind: type[Struct], result: Raw) -> Struct:
+        """A result as a Struct of this type. Raises ParseError where it has another shape."""
+        try:
+            return self._decoded(kind, result)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise ParseError(f"the server answered with no {kind.__name__}: {parse_reason(error)}") from None
+
+    def decode_error(self, answer: ErrorResponse) -> ExecServerError:
+        """The refusal of a request, as the exception that it stands for."""
+        data = self._decode_any(answer.error.data) if answer.error.data else None
+        return received_error(answer.error.code, answer.error.message, data)
+
+    def _decoded(self, kind: type[Struct], raw: Raw) -> Struct:
+        decoder = self._decoders.get(kind)
+        if decoder is None:
+            decoder = self._decoders[kind] = self._make_decoder(kind)
+        decoded: Struct = decoder(raw)
+        return decoded
+
+
+def _json_decoder(kind: Any) -> Callable[[Any], Any]:
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return params_decoder(kind)
+    return msgspec.json.Decoder(kind).decode
+
+
+JSON_CLIENT = ClientCodec("json", msgspec.json.Encoder().encode, _json_decoder, b"null")
+MSGPACK_CLIENT = ClientCodec(
+    "msgpack", msgspec.msgpack.Encoder().encode, lambda kind: msgspec.msgpack.Decoder(kind).decode, b"\xc0"
+)
+
+
+def client_codec_of(subprotocol: str | None) -> ClientCodec:
+    """The encoding of a connection whose server selected this subprotocol."""
+    return MSGPACK_CLIENT if subprotocol == MSGPACK_SUBPROTOCOL else JSON_CLIENT

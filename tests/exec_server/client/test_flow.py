@@ -1,0 +1,77 @@
+"""A slow reader holds up its own process, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from exec_server import ExecServerClient, Failed, Missed, Output
+from exec_server.client.events import Gap
+from exec_server.client.inbox import ALL, BOUND, EVENT_COST, HOLD_FROM, Inbox
+from exec_server.client.registry import EVENTS_KEPT
+from tests.program import eventually
+
+pytestmark = pytest.mark.anyio
+
+FLOOD = 40_000_000
+
+
+async def test_an_unread_process_is_held_and_others_go_on(client: ExecServerClient) -> None:
+    """Lost: every other process and answer of the client, as long as one consumer is slow; or its memory."""
+    slow = await client.start(["head", "-c", str(FLOOD), "/dev/zero"])
+    await eventually(lambda: slow._inbox.size >= HOLD_FROM, "much of it waits here")
+    assert (await client.run(["echo", "quick"])).stdout == b"quick\n"
+    await client.list()
+    assert slow._inbox.size < BOUND
+    assert slow.returncode is None
+    assert sum([len(chunk) async for chunk in slow.stdout]) == FLOOD
+    assert await slow.wait() == 0
+
+
+async def test_a_server_that_cannot_hold_makes_the_connection_wait(one_client: ExecServerClient) -> None:
+    """Lost: the client's memory, on servers without `process/flow`."""
+    one_client._session.facts = msgspec.structs.replace(one_client._session.facts, extensions=[])
+    slow = await one_client.start(["head", "-c", str(FLOOD), "/dev/zero"])
+    await eventually(lambda: slow._inbox.size >= BOUND, "it is full")
+    listing = asyncio.create_task(one_client.list())
+    await eventually(lambda: not one_client._registry._room.is_set(), "nothing is received")
+    assert slow._inbox.size < BOUND + 2 * (65536 + EVENT_COST)
+    assert not listing.done()
+    assert sum([len(chunk) async for chunk in slow.stdout]) == FLOOD
+    assert [each.process_id for each in await listing] == [slow.process_id]
+
+
+def test_streams_of_an_inbox_keep_their_order_among_each_other() -> None:
+    """Lost: the order of stdout and stderr; a gap is told once to who reads both, and to each who reads one."""
+    inbox = Inbox()
+    one, two = Output("p", 1, "stdout", 0, b"1"), Output("p", 2, "stderr", 1, b"2")
+    gap, four = Gap("p", 3, 3, 1), Output("p", 4, "stdout", 3, b"4")
+    inbox.put([one, two, gap, four])
+    assert [inbox.take(ALL) for _ in range(5)] == [one, two, gap, four, None]
+    inbox.put([one, two, gap, four])
+    assert [inbox.take(["stderr"]) for _ in range(3)] == [two, gap, None]
+    assert [inbox.take(["stdout", "pty"]) for _ in range(4)] == [one, gap, four, None]
+    assert inbox.size == 0
+    inbox.put([Failed("p", "gone"), one])
+    assert inbox.take(["stdout"]) is None
+
+
+async def test_all_events_of_a_client(one_client: ExecServerClient) -> None:
+    """Lost: a view on everything; and who looks on slowly is told how much was left out, not left to guess."""
+    with_all, slow = one_client.events(), one_client.events()
+    for n in range(3):
+        await one_client.run(["echo", str(n)])
+    kinds = [type(await anext(with_all)).__name__ for _ in range(9)]
+    assert kinds == ["Output", "Exited", "Closed"] * 3
+    script = f"for n in $(seq {EVENTS_KEPT + 20}); do echo $n; sleep 0.001; done"
+    await one_client.run(["sh", "-c", script])
+    with_all.close()
+    taken = [await anext(slow) for _ in range(EVENTS_KEPT)]
+    assert not any(isinstance(event, Missed) for event in taken)
+    missed = await anext(slow)
+    assert isinstance(missed, Missed) and missed.count > 0
+    await one_client.close()
+    assert [event async for event in slow] == []
+    assert len([event async for event in with_all]) <= EVENTS_KEPT + 1
