@@ -23,12 +23,13 @@ from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.limits import Limits, remove_group
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
+from actors.child.warm import QUICK_S, WARM, Key
 from actors.pool import SPAWN_POOL
 from protocol.errors import SpawnError
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_soon"]
+__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_at_once", "spawn_soon"]
 
 _BUSY_WAITS: Final = (0.001, 0.002, 0.004, 0.008, 0.016)
 """Seconds between tries while the program is open for writing (ETXTBSY): a script that was just written."""
@@ -55,6 +56,11 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     arg0: str | None = None
     limits: Limits | None = None
 
+    @property
+    def key(self) -> Key:
+        """What of it decides which files are looked at before the program runs."""
+        return self.argv[0] if self.argv else "", self.cwd, self.env.get("PATH")
+
 
 class _Limits:
     child_open_files: int | None = None
@@ -65,9 +71,9 @@ def set_child_open_files(soft: int | None) -> None:
     _Limits.child_open_files = soft
 
 
-def spawn(request: SpawnRequest) -> Child:
+def spawn(request: SpawnRequest, *, patient: bool = True) -> Child:
     """Start the command; returns when its program is being executed. Blocks for about 0.2 ms, or for as long
-    as the disk takes; up to 31 ms where the program is still open for writing.
+    as the disk takes; up to 31 ms where the program is still open for writing, unless it is not `patient`.
 
     The program is looked for as execvp(3) does, in the child's PATH if `env` has one, else in this process's;
     a file without `#!` that the kernel cannot execute is run by /bin/sh, likewise.
@@ -91,7 +97,7 @@ def spawn(request: SpawnRequest) -> Child:
         program, argv = request.limits.wrapped(program, argv, group)
     start = _start_on_terminal if request.tty else _start_on_pipes
     try:
-        child = start(_Execution(program, argv, env, cwd), request)
+        child = start(_Execution(program, argv, env, cwd, _BUSY_WAITS if patient else ()), request)
     except BaseException:
         remove_group(group)
         raise
@@ -157,17 +163,19 @@ class _Execution(msgspec.Struct, frozen=True):
     argv: list[bytes]
     env: list[bytes]
     cwd: bytes
+    busy_waits: tuple[float, ...]
 
     def start(self, stdio: Stdio) -> tuple[int, int]:
         """The pid and mark. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises
         SpawnError.
         """
-        for wait in (*_BUSY_WAITS, None):
+        for wait in (*self.busy_waits, None):
             try:
                 return tag.marked(lambda: posix_spawn(self.program, self.argv, self.env, self.cwd, stdio))
             except OSError as error:
                 if error.errno == errno.ENOEXEC and self.program != _SHELL:
-                    return _Execution(_SHELL, [_SHELL, self.program, *self.argv[1:]], self.env, self.cwd).start(stdio)
+                    argv = [_SHELL, self.program, *self.argv[1:]]
+                    return _Execution(_SHELL, argv, self.env, self.cwd, self.busy_waits).start(stdio)
                 if error.errno != errno.ETXTBSY or wait is None:
                     raise self._explained(error, stdio) from None
             time.sleep(wait)
@@ -363,15 +371,23 @@ class SpawnTicket:
         if self._abandoned or request is None:
             return
         child: Child | None = None
+        seconds = 0.0
         try:
             if self._before is not None:
                 self._before()
+            started = time.monotonic()
             child = spawn(request)
+            seconds = time.monotonic() - started
         except SpawnError as error:
             self._error = error
         except Exception as error:
             log.exception("spawn failed in an unexpected way")
             self._error = SpawnError("spawnFailed", f"{type(error).__name__}: {error}")
+        self._hand_over(child)
+        if child is not None:
+            _learn(request, seconds)
+
+    def _hand_over(self, child: Child | None) -> None:
         with self._lock:
             self._over = True
             if not self._abandoned:
@@ -384,6 +400,49 @@ class SpawnTicket:
     def _close_eventfd(self) -> None:
         os.close(self._eventfd)
         self._eventfd = -1
+
+
+def _learn(request: SpawnRequest, seconds: float) -> None:
+    """In a thread: whether the next such start may go without one."""
+    if request.limits is None and not WARM.holds(request.key):
+        try:
+            places = _looked_at(request)
+        except OSError:
+            return  # moved away since
+        WARM.learn(request.key, seconds, places)
+
+
+def _looked_at(request: SpawnRequest) -> list[bytes]:
+    """The places on the disk that a start looks at: the directory, the program, and where that was looked for."""
+    argv, _, cwd = _encoded(request)
+    name, path = argv[0], request.env.get("PATH")
+    searched = (os.environ.get("PATH", os.defpath) if path is None else path).encode("utf-8", "surrogateescape")
+    found = os.path.join(cwd, find_program(name, cwd, searched))
+    places = [cwd, found]
+    if b"/" not in name:
+        folders = [os.path.join(cwd, folder) for folder in searched.split(b":")]
+        places += [folder for folder in folders if os.path.isdir(folder)]
+    return places
+
+
+def spawn_at_once(request: SpawnRequest) -> Child | None:
+    """`spawn` for the loop, where that is sure not to block it; None: take `spawn_soon`. Raises SpawnError."""
+    if request.limits is not None or not WARM.holds(request.key):
+        return None
+    with tag.unless_busy() as free:
+        if not free:
+            return None
+        started = time.monotonic()
+        try:
+            child = spawn(request, patient=False)
+        except SpawnError as error:
+            WARM.forget(request.key)
+            if error.data is not None and error.data.get("errno") == errno.ETXTBSY:
+                return None
+            raise
+    if time.monotonic() - started > QUICK_S:
+        WARM.forget(request.key)
+    return child
 
 
 def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None) -> SpawnTicket:
