@@ -1,20 +1,97 @@
-"""The `sandbox` member of requests: what a command or a file request may do (wire-spec section 5.1.3). Shapes only."""
+"""The `sandbox` member of requests: what a command or a file request may do (wire-spec section 5.1.3). Shapes only.
+
+In what a managed sandbox permits, an unknown member is refused: it might take away what the others give. Members beside
+the permissions that are not listed here say nothing about them, and are ignored.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from protocol.wire_types import WireStruct
 
+Access = Literal["read", "write", "deny", "none"]
+"""`none` is `deny`: not even to be read."""
+NetworkAccess = Literal["restricted", "enabled"]
 
-class FileSystemPolicy(WireStruct, frozen=True, tag_field="type"):
+
+class SpecialPlace(WireStruct, frozen=True, tag_field="kind", rename=None, forbid_unknown_fields=True):
+    """A place that is known by what it is."""
+
+
+class Root(SpecialPlace, frozen=True, tag="root"):
+    """All of the file system."""
+
+
+class Minimal(SpecialPlace, frozen=True, tag="minimal"):
+    """What programs need in order to run: `/usr`, `/bin`, `/lib`, `/etc` and the like."""
+
+
+class CurrentWorkingDirectory(SpecialPlace, frozen=True, tag="current_working_directory"):
+    """The `cwd` of the sandbox."""
+
+
+class ProjectRoots(SpecialPlace, frozen=True, tag="project_roots"):
+    """Each of the `workspaceRoots` of the sandbox, or a path below each."""
+
+    subpath: str | None = None
+
+
+class TmpDir(SpecialPlace, frozen=True, tag="tmpdir"):
+    """The directory that `TMPDIR` of the server names."""
+
+
+class SlashTmp(SpecialPlace, frozen=True, tag="slash_tmp"):
+    """`/tmp`."""
+
+
+class Unknown(SpecialPlace, frozen=True, tag="unknown"):
+    """A place that the client itself does not understand; gives nothing."""
+
+    path: str
+    subpath: str | None = None
+
+
+class EntryPath(WireStruct, frozen=True, tag_field="type", rename=None, forbid_unknown_fields=True):
+    """What an entry is about."""
+
+
+class PlainPath(EntryPath, frozen=True, tag="path"):
+    """A file or directory with all below it; a `file:` URI or a native absolute path."""
+
+    path: str
+
+
+class GlobPattern(EntryPath, frozen=True, tag="glob_pattern"):
+    """All paths that match."""
+
+    pattern: str
+
+
+class SpecialPath(EntryPath, frozen=True, tag="special"):
+    """A place that is known by what it is."""
+
+    value: Root | Minimal | CurrentWorkingDirectory | ProjectRoots | TmpDir | SlashTmp | Unknown
+
+
+class Entry(WireStruct, frozen=True, rename=None, forbid_unknown_fields=True):
+    """What may be done at a path and below it; the most specific path decides, and of the same path `deny`, then
+    `write`."""
+
+    path: PlainPath | GlobPattern | SpecialPath
+    access: Access
+    missing_path_behavior: Literal["skip"] | None = None
+
+
+class FileSystemPolicy(WireStruct, frozen=True, tag_field="type", rename=None, forbid_unknown_fields=True):
     """What a managed sandbox does to the file system."""
 
 
 class RestrictedFileSystem(FileSystemPolicy, frozen=True, tag="restricted"):
     """Only what the entries allow."""
 
-    entries: list[dict[str, Any]]
+    entries: list[Entry]
+    glob_scan_max_depth: int | None = None
 
 
 class UnrestrictedFileSystem(FileSystemPolicy, frozen=True, tag="unrestricted"):
@@ -25,11 +102,11 @@ class Permissions(WireStruct, frozen=True, tag_field="type"):
     """What a sandboxed child may do."""
 
 
-class ManagedPermissions(Permissions, frozen=True, tag="managed", rename=None):
-    """Enforced by the server; these two members are spelled with an underscore on the wire."""
+class ManagedPermissions(Permissions, frozen=True, tag="managed", rename=None, forbid_unknown_fields=True):
+    """Enforced by the server; the members are spelled with an underscore on the wire."""
 
     file_system: RestrictedFileSystem | UnrestrictedFileSystem
-    network: Any
+    network: NetworkAccess
 
 
 class DisabledPermissions(Permissions, frozen=True, tag="disabled"):
@@ -39,11 +116,34 @@ class DisabledPermissions(Permissions, frozen=True, tag="disabled"):
 class ExternalPermissions(Permissions, frozen=True, tag="external"):
     """Whoever runs the server has sandboxed it."""
 
-    network: Any
+    network: NetworkAccess
+
+
+class PolicyContext(WireStruct, frozen=True):
+    """Where the policy was made."""
+
+    cwd: str | None = None
+    workspace_roots: list[str] | None = None
 
 
 class Sandbox(WireStruct, frozen=True):
-    """The sandbox that a request shall be carried out in."""
+    """The sandbox that a request shall be carried out in. `cwd` and `workspace_roots` are paths or `file:` URIs."""
 
     permissions: ManagedPermissions | DisabledPermissions | ExternalPermissions
     windows_sandbox_level: Literal["disabled", "restricted-token", "elevated", "mxc"]
+    cwd: str | None = None
+    workspace_roots: list[str] | None = None
+    policy_context: PolicyContext | None = None
+    use_legacy_landlock: bool = False
+
+
+def to_enforce(sandbox: Sandbox | None) -> ManagedPermissions | None:
+    """What the server has to enforce, None where that is nothing: no sandbox, somebody else's, or one that permits
+    everything.
+    """
+    permissions = None if sandbox is None else sandbox.permissions
+    if not isinstance(permissions, ManagedPermissions):
+        return None
+    if isinstance(permissions.file_system, UnrestrictedFileSystem) and permissions.network == "enabled":
+        return None
+    return permissions
