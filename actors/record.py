@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from actors.sandbox.denial import LAST, tells_of_denial
 from actors.waits import Waiter
 from protocol.errors import InvalidParams
 from protocol.head_tail import Excerpt, HeadTail
@@ -32,9 +33,19 @@ class ProcessRecord:
     Grows only by `output`, `exited` and `closed`, in that order: no output after `closed`, one exit.
     """
 
-    __slots__ = ("_excerpts", "_exit_offset", "_log", "_process_id", "_retain_head", "closed_event", "exit")
+    __slots__ = (
+        "_excerpts",
+        "_exit_offset",
+        "_log",
+        "_process_id",
+        "_retain_head",
+        "_sandboxed",
+        "closed_event",
+        "exit",
+    )
 
-    def __init__(self, process_id: str, retained_output: int, retain_head: int) -> None:
+    def __init__(self, process_id: str, retained_output: int, retain_head: int, sandboxed: bool = False) -> None:
+        self._sandboxed = sandboxed
         self._process_id = process_id
         self._log = OutputLog(retained_output)
         self._retain_head = retain_head
@@ -60,6 +71,7 @@ class ProcessRecord:
             process_id=self._process_id,
             seq=self._log.take_seq(),
             exit_code=code,
+            sandbox_denied=self._sandboxed and tells_of_denial(code, self._log.tail(LAST)),
             signal=None if signum is None else signal_name(signum),
             reason=reason or ("exited" if signum is None else "signaled"),
         )
@@ -82,6 +94,7 @@ class ProcessRecord:
             exited=exit is not None,
             exit_code=None if exit is None else exit.exit_code,
             closed=self.closed_event is not None,
+            sandbox_denied=exit is not None and exit.sandbox_denied,
             signal=None if exit is None else exit.signal,
             reason=None if exit is None else exit.reason,
             first_retained_seq=self._log.first_retained_seq,

@@ -10,17 +10,17 @@ from actors.child.spawn import SpawnRequest
 from actors.messages import StartProcess
 from actors.pool import SPAWN_POOL
 from actors.recording import Recording, header, recording_path
+from actors.sandbox.errors import SandboxUnsupported
 from protocol.errors import InvalidParams
 from protocol.process import ProcessStartParams
-from protocol.sandbox import ManagedPermissions
+from protocol.sandbox import to_enforce
 
 
 def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
     """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
     if params.host is not None or params.requirements is not None:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
-    if params.sandbox is not None and isinstance(params.sandbox.permissions, ManagedPermissions):
-        raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})
+    _check_network(params)
     limits = None
     if params.limits is not None:
         limits = Limits(**msgspec.structs.asdict(params.limits))
@@ -35,7 +35,25 @@ def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
         cols=params.cols,
         arg0=params.arg0,
         limits=limits,
+        sandbox=params.sandbox,
     )
+
+
+def _check_network(params: ProcessStartParams) -> None:
+    """A managed network is a way out through a proxy, which there is none of here: it can be no way out at all, but not
+    the one that was asked for. Raises SandboxUnsupported.
+    """
+    permissions = to_enforce(params.sandbox)
+    if permissions is None:
+        return
+    if params.network_proxy is not None:
+        raise SandboxUnsupported("`networkProxy`: there is no network proxy here")
+    if not params.enforce_managed_network:
+        return
+    if permissions.network == "enabled":
+        raise SandboxUnsupported('`enforceManagedNetwork`: the network can be cut here ("restricted"), not managed')
+    if params.managed_network is not None and params.managed_network.loopback_ports:
+        raise SandboxUnsupported("`managedNetwork.loopbackPorts`: the network is cut, no port outside can be reached")
 
 
 def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None:

@@ -118,6 +118,16 @@ class OutputLog:
         stop = bisect_right(chunks, chunks[start].offset + max_bytes, start + 1, key=_end)
         return chunks[start:stop], self.next_seq if stop == len(chunks) else chunks[stop - 1].seq + 1
 
+    def tail(self, size: int) -> bytes:
+        """The last `size` bytes of all streams together, or what is held of them."""
+        parts: list[bytes] = []
+        for index in range(len(self._chunks) - 1, self._head - 1, -1):
+            parts.append(self._chunks[index].chunk[-size:])
+            size -= len(parts[-1])
+            if not size:
+                break
+        return b"".join(reversed(parts))
+
     def _index_after(self, after_seq: int) -> int:
         chunks, head = self._chunks, self._head
         if head == len(chunks) or after_seq < chunks[head].seq:

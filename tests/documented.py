@@ -164,8 +164,8 @@ def packed(text: str) -> bytes:
     """A message to the server in MessagePack."""
     message = json.loads(text)
     params = message.get("params", {})
-    for member in {"chunk", "dataBase64"} & params.keys():
-        params[member] = base64.b64decode(params[member])
+    if "chunk" in params:
+        params["chunk"] = base64.b64decode(params["chunk"])
     return msgspec.msgpack.encode(message)
 
 

@@ -50,7 +50,6 @@ from protocol.errors import (
     InvalidRequest,
     ParseError,
 )
-from protocol.filesystem import WriteBlockParams, WriteFileParams
 from protocol.methods import METHODS, Method
 from protocol.process import (
     ProcessAttachParams,
@@ -245,7 +244,7 @@ class BridgeActor(GuardedActor):
         self._session_id = wanted if isinstance(wanted, str) else None
         token = self._hold(Pending(request.id, "initialize", None, 0, False))
         self._initialize_params = params
-        self.send(self._router, Initialize(token, params, self._codec.room_for_bytes(params.max_message)))
+        self.send(self._router, Initialize(token, params))
 
     def _check_phase(self, method: Method) -> None:
         if self._phase is Phase.NEW:
@@ -254,10 +253,12 @@ class BridgeActor(GuardedActor):
             raise InvalidRequest(f"client must send initialized before using {method.family} methods")
 
     def _call(self, request: Request, method: Method, params: msgspec.Struct) -> None:
-        write_bytes = _write_bytes(params)
-        limit = self._settings.max_unanswered_write_bytes
-        if write_bytes and self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
-            raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
+        write_bytes = 0
+        if isinstance(params, ProcessWriteParams):
+            write_bytes = len(params.chunk)
+            limit = self._settings.max_unanswered_write_bytes
+            if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
+                raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
         is_read = isinstance(params, ProcessSnapshotParams) or (
             isinstance(params, ProcessReadParams) and not params.wait_ms
         )
@@ -544,13 +545,6 @@ class BridgeActor(GuardedActor):
             self._close(1011, "internal error")
         elif isinstance(message, TransportClosed):
             self.send(self._router, BridgeClosed(self._session_id, True))
-
-
-def _write_bytes(params: msgspec.Struct) -> int:
-    """What a request brings to be written, to a process or to a file: it is held until that is answered."""
-    if isinstance(params, (ProcessWriteParams, WriteBlockParams)):
-        return len(params.chunk)
-    return len(params.data_base64) if isinstance(params, WriteFileParams) else 0
 
 
 def size_of(notification: msgspec.Struct) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +46,7 @@ class Child:
         "_kills",
         "_terminal",
         "_tty",
+        "at_end",
         "forgotten",
         "group",
         "mark",
@@ -85,6 +87,8 @@ class Child:
         """Sessions of descendants and when each was seen last, by the clock of `ProcessStat.start_ticks`; the
         child's own among them once it is reaped. None: no such session.
         """
+        self.at_end: Callable[[], object] | None = None
+        """Run once in a thread when the child has been reaped, or given up."""
         self._terminal: Terminal | None = None
         self._tty = master is not None
         self._kills = 0
@@ -163,8 +167,14 @@ class Child:
             self.sessions[self.pid] = boot_ticks()
         os.close(self.pidfd)
         self.pidfd = -1
+        self._run_at_end()
         CHILDREN.reap_left()
         return self.status
+
+    def _run_at_end(self) -> None:
+        at_end, self.at_end = self.at_end, None
+        if at_end is not None:
+            SPAWN_POOL.submit(at_end)
 
     def _wait(self, flag: int) -> os.waitid_result | None:
         try:
@@ -190,6 +200,7 @@ class Child:
         self.forgotten = True
         self.close_streams()
         descendants.forget(self)
+        self._run_at_end()
         if self.group is not None:
             group = self.group
             SPAWN_POOL.submit(lambda: remove_group(group))

@@ -6,13 +6,14 @@ import errno
 import os
 import platform
 import resource
-import shutil
 import subprocess
 import sys
 from typing import Final, NamedTuple
 
 from actors.child import posix_spawn, proc
 from actors.child.cgroup import current_cgroup
+from actors.sandbox.errors import SandboxUnsupported
+from actors.sandbox.probe import bubblewrap
 
 _TRY_S: Final = 5
 _TRY_SUBREAPER: Final = "import ctypes, sys; sys.exit(ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) != 0)"
@@ -119,11 +120,10 @@ def _user_namespaces() -> Fact:
 
 
 def _bwrap() -> Fact:
-    path = shutil.which("bwrap")
-    if path is None:
-        return Fact("bwrap", False, "bubblewrap is not installed: a managed sandbox is refused")
-    works = _succeeds([path, "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--proc", "/proc", "true"])
-    return Fact("bwrap", works, path if works else f"{path} cannot make its namespaces here")
+    try:
+        return Fact("bwrap", True, bubblewrap().program)
+    except SandboxUnsupported as error:
+        return Fact("bwrap", False, f"a managed sandbox is refused: {error.reason}")
 
 
 def _guardian() -> Fact:

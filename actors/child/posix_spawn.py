@@ -17,6 +17,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import signal
 import sys
 from ctypes import c_char_p, c_int, c_short, c_void_p
 from typing import Final
@@ -54,13 +55,22 @@ class Stdio:
     name.
 
     Opening the terminal's own side by name, after setsid, is what makes it the controlling terminal.
+
+    With `passed`, which become 3, 4, ..., the program stays in the server's directory and has all signals blocked but
+    SIGCHLD: it is a launcher, and what it launches sees to both.
     """
 
-    __slots__ = ("descriptors", "terminal")
+    __slots__ = ("descriptors", "passed", "terminal")
 
-    def __init__(self, descriptors: tuple[int, int, int] = (-1, -1, -1), terminal: bytes | None = None) -> None:
+    def __init__(
+        self,
+        descriptors: tuple[int, int, int] = (-1, -1, -1),
+        terminal: bytes | None = None,
+        passed: tuple[int, ...] = (),
+    ) -> None:
         self.descriptors = descriptors
         self.terminal = terminal
+        self.passed = passed
 
 
 def posix_spawn(
@@ -79,12 +89,22 @@ def posix_spawn(
     of what failed - clone, a file action or the exec - in which case no process is left. The caller keeps its
     descriptors.
     """
+    if stdio.passed:
+        return _spawn(executable, argv, env, None, stdio, stdio.passed, _shielded_attributes)
     if not chdir:
         return _spawn_by_shim(executable, argv, env, cwd, stdio)
-    return _spawn(executable, argv, env, cwd, stdio, -1)
+    return _spawn(executable, argv, env, cwd, stdio, (), _attributes)
 
 
-def _spawn(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes | None, stdio: Stdio, report: int) -> int:
+def _spawn(
+    executable: bytes,
+    argv: list[bytes],
+    env: list[bytes],
+    cwd: bytes | None,
+    stdio: Stdio,
+    passed: tuple[int, ...],
+    attributes: ctypes.Array[ctypes.c_char],
+) -> int:
     actions = ctypes.create_string_buffer(_OPAQUE)
     _check(_libc.posix_spawn_file_actions_init(actions))
     moved: list[int] = []
@@ -95,13 +115,13 @@ def _spawn(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes | 
             _check(_libc.posix_spawn_file_actions_adddup2(actions, 0, 2))
         else:
             _add_descriptors(actions, stdio.descriptors, moved)
-        if report >= 0:
-            _check(_libc.posix_spawn_file_actions_adddup2(actions, _above(report, 4, moved), 3))
+        for target, source in enumerate([_above(fd, 3 + len(passed), moved) for fd in passed], 3):
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, source, target))
         if cwd is not None:
             _check(_libc.posix_spawn_file_actions_addchdir_np(actions, cwd))
-        _add_closes(actions, 3 if report < 0 else 4)
+        _add_closes(actions, 3 + len(passed))
         pid = c_int()
-        _check(_libc.posix_spawn(ctypes.byref(pid), executable, actions, _attributes, _vector(argv), _vector(env)))
+        _check(_libc.posix_spawn(ctypes.byref(pid), executable, actions, attributes, _vector(argv), _vector(env)))
         return pid.value
     finally:
         _libc.posix_spawn_file_actions_destroy(actions)
@@ -158,11 +178,12 @@ def _check(code: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def _make_attributes() -> ctypes.Array[ctypes.c_char]:
+def _make_attributes(mask: bytes) -> ctypes.Array[ctypes.c_char]:
     attributes, signals = ctypes.create_string_buffer(_OPAQUE), ctypes.create_string_buffer(_OPAQUE)
     _check(_libc.posix_spawnattr_init(attributes))
     _check(_libc.posix_spawnattr_setflags(attributes, c_short(_SETSIGDEF | _SETSIGMASK | _SETSID)))
     _libc.sigemptyset(signals)
+    ctypes.memmove(signals, mask, _SIGSET)
     _check(_libc.posix_spawnattr_setsigmask(attributes, signals))
     # By hand: sigfillset leaves out 32 and 33, libc's own, which posix_spawn then ignores in the child instead.
     ctypes.memset(signals, 0xFF, _SIGSET)
@@ -170,8 +191,12 @@ def _make_attributes() -> ctypes.Array[ctypes.c_char]:
     return attributes
 
 
-_attributes = _make_attributes()
+_attributes = _make_attributes(bytes(_SIGSET))
 """One for all spawns; posix_spawn only reads it."""
+_shielded_attributes = _make_attributes(
+    ((1 << 8 * _SIGSET) - 1 ^ 1 << signal.SIGCHLD - 1).to_bytes(_SIGSET, sys.byteorder)
+)
+"""The same for a program that signals must not reach."""
 
 
 _SHIM: Final = """\
@@ -202,7 +227,7 @@ def _spawn_by_shim(executable: bytes, argv: list[bytes], env: list[bytes], cwd: 
     try:
         try:
             shim = [python, b"-I", b"-S", b"-c", _SHIM.encode(), cwd, executable, *argv]
-            pid = _spawn(python, shim, env, None, stdio, write_end)
+            pid = _spawn(python, shim, env, None, stdio, (write_end,), _attributes)
         finally:
             os.close(write_end)
         failure = os.read(report, 16)

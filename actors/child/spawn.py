@@ -23,13 +23,15 @@ from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.limits import Limits, remove_group
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
-from actors.child.warm import QUICK_S, WARM, Key
 from actors.pool import SPAWN_POOL
-from protocol.errors import SpawnError
+from actors.sandbox.enclosure import enclosure
+from actors.sandbox.entrance import ENVIRONMENT, Entrance
+from protocol.errors import ExecServerError, SpawnError
+from protocol.sandbox import Sandbox, to_enforce
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_at_once", "spawn_soon"]
+__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_soon"]
 
 _BUSY_WAITS: Final = (0.001, 0.002, 0.004, 0.008, 0.016)
 """Seconds between tries while the program is open for writing (ETXTBSY): a script that was just written."""
@@ -55,11 +57,8 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     cols: int = 80
     arg0: str | None = None
     limits: Limits | None = None
-
-    @property
-    def key(self) -> Key:
-        """What of it decides which files are looked at before the program runs."""
-        return self.argv[0] if self.argv else "", self.cwd, self.env.get("PATH")
+    sandbox: Sandbox | None = None
+    """A managed one is enforced."""
 
 
 class _Limits:
@@ -71,16 +70,18 @@ def set_child_open_files(soft: int | None) -> None:
     _Limits.child_open_files = soft
 
 
-def spawn(request: SpawnRequest, *, patient: bool = True) -> Child:
+def spawn(request: SpawnRequest) -> Child:
     """Start the command; returns when its program is being executed. Blocks for about 0.2 ms, or for as long
-    as the disk takes; up to 31 ms where the program is still open for writing, unless it is not `patient`.
+    as the disk takes; up to 31 ms where the program is still open for writing.
 
     The program is looked for as execvp(3) does, in the child's PATH if `env` has one, else in this process's;
     a file without `#!` that the kernel cannot execute is run by /bin/sh, likewise.
 
     Raises SpawnError with a kind, `data.reason` - "argv", "env", "arg0", "cwd", "program", "interpreter",
-    "size", "descriptors", "processes", "memory", "terminal" - and the `path` at fault. Nothing is left open
-    or running then.
+    "size", "descriptors", "processes", "memory", "terminal", "sandbox" - and the `path` at fault; or
+    SandboxUnsupported. Nothing is left open or running then.
+
+    In a managed sandbox: returns when the command is being executed inside, which takes some 30 ms.
     """
     argv, env, cwd = _encoded(request)
     CHILDREN.reap_left()
@@ -88,16 +89,45 @@ def spawn(request: SpawnRequest, *, patient: bool = True) -> Child:
     program = _look_up(request, argv[0], cwd)
     if request.arg0 is not None:
         argv[0] = _encode(request.arg0, "arg0", request.tty)
+    permissions = to_enforce(request.sandbox)
+    if request.sandbox is not None and permissions is not None:
+        entrance = Entrance(enclosure(request.sandbox, permissions), program, argv, env, cwd)
+        return _spawn_inside(entrance, request)
+    return _spawn_limited(_Execution(program, argv, env, cwd), request)
+
+
+def _spawn_inside(entrance: Entrance, request: SpawnRequest) -> Child:
+    """Start the command in its sandbox. Raises SpawnError."""
+    child: Child | None = None
+    try:
+        try:
+            bwrap, argv = entrance.open(_Limits.child_open_files)
+        except OSError as error:
+            raise _failure(error, "descriptors", "no descriptor left for a sandbox") from None
+        child = _spawn_limited(_Execution(bwrap, argv, ENVIRONMENT, b"/", entrance.passed), request)
+        entrance.close_passed()
+        entrance.confirm(child)
+    except BaseException:
+        if child is not None:
+            _dispose(child)
+        entrance.close()
+        raise
+    child.at_end = entrance.at_end(child)
+    return child
+
+
+def _spawn_limited(execution: _Execution, request: SpawnRequest) -> Child:
     group: Path | None = None
     if request.limits is not None:
         try:
             group = request.limits.make_group()
         except OSError as error:
             raise _failure(error, "limits", "no cgroup for the limits of this command") from None
-        program, argv = request.limits.wrapped(program, argv, group)
+        program, argv = request.limits.wrapped(execution.program, execution.argv, group)
+        execution = msgspec.structs.replace(execution, program=program, argv=argv)
     start = _start_on_terminal if request.tty else _start_on_pipes
     try:
-        child = start(_Execution(program, argv, env, cwd, _BUSY_WAITS if patient else ()), request)
+        child = start(execution, request)
     except BaseException:
         remove_group(group)
         raise
@@ -163,19 +193,19 @@ class _Execution(msgspec.Struct, frozen=True):
     argv: list[bytes]
     env: list[bytes]
     cwd: bytes
-    busy_waits: tuple[float, ...]
+    passed: tuple[int, ...] = ()
+    """The descriptors of a sandbox's entrance (see `Stdio`)."""
 
     def start(self, stdio: Stdio) -> tuple[int, int]:
         """The pid and mark. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises
         SpawnError.
         """
-        for wait in (*self.busy_waits, None):
+        for wait in (*_BUSY_WAITS, None):
             try:
                 return tag.marked(lambda: posix_spawn(self.program, self.argv, self.env, self.cwd, stdio))
             except OSError as error:
                 if error.errno == errno.ENOEXEC and self.program != _SHELL:
-                    argv = [_SHELL, self.program, *self.argv[1:]]
-                    return _Execution(_SHELL, argv, self.env, self.cwd, self.busy_waits).start(stdio)
+                    return _Execution(_SHELL, [_SHELL, self.program, *self.argv[1:]], self.env, self.cwd).start(stdio)
                 if error.errno != errno.ETXTBSY or wait is None:
                     raise self._explained(error, stdio) from None
             time.sleep(wait)
@@ -235,7 +265,7 @@ def _start_on_pipes(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _failure(error, "descriptors", "no descriptor left for a pipe") from None
         with CHILDREN.spawning():
-            started = execution.start(Stdio(descriptors=(theirs[0], theirs[1], theirs[2])))
+            started = execution.start(Stdio((theirs[0], theirs[1], theirs[2]), passed=execution.passed))
             _close(theirs)  # which leaves room for the pidfd
             *stdin, stdout, stderr = ours
             return _enter(*started, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
@@ -258,7 +288,7 @@ def _start_on_terminal(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _no_terminal(error) from None
         with CHILDREN.spawning():
-            started = execution.start(Stdio(terminal=name))
+            started = execution.start(Stdio(terminal=name, passed=execution.passed))
             open_now.remove(place[0])
             _close(place)
             return _enter(*started, master=master)
@@ -334,14 +364,14 @@ class SpawnTicket:
         self._over = False
         self._abandoned = False
         self._child: Child | None = None
-        self._error: SpawnError | None = None
+        self._error: ExecServerError | None = None
 
     def fileno(self) -> int:
         """The eventfd; -1 once the ticket is used up."""
         return self._eventfd
 
     def result(self) -> Child:
-        """The child, which is the caller's from now on; closes the eventfd. Raises SpawnError where there is
+        """The child, which is the caller's from now on; closes the eventfd. Raises what `spawn` did where there is
         none, and RuntimeError before the spawn is over, or on a ticket that is used up.
         """
         with self._lock:
@@ -371,23 +401,15 @@ class SpawnTicket:
         if self._abandoned or request is None:
             return
         child: Child | None = None
-        seconds = 0.0
         try:
             if self._before is not None:
                 self._before()
-            started = time.monotonic()
             child = spawn(request)
-            seconds = time.monotonic() - started
-        except SpawnError as error:
+        except ExecServerError as error:
             self._error = error
         except Exception as error:
             log.exception("spawn failed in an unexpected way")
             self._error = SpawnError("spawnFailed", f"{type(error).__name__}: {error}")
-        self._hand_over(child)
-        if child is not None:
-            _learn(request, seconds)
-
-    def _hand_over(self, child: Child | None) -> None:
         with self._lock:
             self._over = True
             if not self._abandoned:
@@ -400,49 +422,6 @@ class SpawnTicket:
     def _close_eventfd(self) -> None:
         os.close(self._eventfd)
         self._eventfd = -1
-
-
-def _learn(request: SpawnRequest, seconds: float) -> None:
-    """In a thread: whether the next such start may go without one."""
-    if request.limits is None and not WARM.holds(request.key):
-        try:
-            places = _looked_at(request)
-        except OSError:
-            return  # moved away since
-        WARM.learn(request.key, seconds, places)
-
-
-def _looked_at(request: SpawnRequest) -> list[bytes]:
-    """The places on the disk that a start looks at: the directory, the program, and where that was looked for."""
-    argv, _, cwd = _encoded(request)
-    name, path = argv[0], request.env.get("PATH")
-    searched = (os.environ.get("PATH", os.defpath) if path is None else path).encode("utf-8", "surrogateescape")
-    found = os.path.join(cwd, find_program(name, cwd, searched))
-    places = [cwd, found]
-    if b"/" not in name:
-        folders = [os.path.join(cwd, folder) for folder in searched.split(b":")]
-        places += [folder for folder in folders if os.path.isdir(folder)]
-    return places
-
-
-def spawn_at_once(request: SpawnRequest) -> Child | None:
-    """`spawn` for the loop, where that is sure not to block it; None: take `spawn_soon`. Raises SpawnError."""
-    if request.limits is not None or not WARM.holds(request.key):
-        return None
-    with tag.unless_busy() as free:
-        if not free:
-            return None
-        started = time.monotonic()
-        try:
-            child = spawn(request, patient=False)
-        except SpawnError as error:
-            WARM.forget(request.key)
-            if error.data is not None and error.data.get("errno") == errno.ETXTBSY:
-                return None
-            raise
-    if time.monotonic() - started > QUICK_S:
-        WARM.forget(request.key)
-    return child
 
 
 def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None) -> SpawnTicket:

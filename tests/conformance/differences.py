@@ -18,6 +18,7 @@ class Difference:
 
 
 HERE = "tests/conformance/"
+INSIDE = "tests/exec_server/test_sandbox.py::"
 ENVIRONMENT = ("#* environment.capabilities", "#* environment.prependPathDirs")
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -65,7 +66,10 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("terminate-after-exit", tests=(HERE + "test_documented.py::test_terminate_after_exit_brings_the_end",)),
     Difference("background-jobs", tests=(HERE + "test_documented.py::test_background_jobs_outlive_the_record",)),
     Difference("evicted-bytes", tests=(HERE + "test_documented.py::test_evicted_output_is_counted",)),
-    Difference("managed-sandbox", tests=(HERE + "test_documented.py::test_a_managed_sandbox_is_refused",)),
+    Difference("sandbox-type", tests=(HERE + "test_documented.py::test_the_type_of_a_sandbox",)),
+    Difference("sandbox-entries", tests=(INSIDE + "test_what_cannot_be_enforced_is_refused",)),
+    Difference("sandbox-failures", tests=(INSIDE + "test_failures_to_start_say_what_was_wrong",)),
+    Difference("sandbox-kernel", tests=(INSIDE + "test_the_kernel_is_out_of_reach",)),
     Difference("signal-names", tests=(HERE + "test_documented.py::test_signals_by_their_names",)),
     Difference("half-open-peers", tests=(HERE + "test_sessions.py::test_a_peer_that_is_gone_does_not_hold_a_session",)),
     Difference(

@@ -16,7 +16,7 @@ LATER: dict[str, str] = {
     ),
     r"http/(basic|hdrenv)": "there is no http/request yet",
     r"environmentConfig/read": "there is no environmentConfig/read yet; its capability is false",
-    r"(misc|shape)/sandbox": "there is no sandbox yet: `managed` is refused (test_documented.py)",
+    r"(misc|shape)/sandbox": "they have file requests in them, and there are none yet",
 }
 """Traces that nothing covers, and why."""
 
