@@ -370,6 +370,7 @@ class ConnectionActor(GuardedActor):
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, router: Address) -> None:
         self._processes.clear()
+        self._services.clear()
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         if isinstance(message, Call):

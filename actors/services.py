@@ -36,6 +36,10 @@ class Services:
                 return [family for family, service in SERVICES.items() if service == name]
         return []
 
+    def clear(self) -> None:
+        """The session ends, and its services with it: that is no loss."""
+        self._actors.clear()
+
     def all(self) -> Iterable[Address]:
         """The services that have been made."""
         return self._actors.values()
