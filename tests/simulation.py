@@ -24,7 +24,8 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 from actors import clock
-from actors.engine.core import Cell, Runtime
+from actors.engine.cell import Cell
+from actors.engine.core import Runtime
 
 
 class Probe:

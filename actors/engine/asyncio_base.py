@@ -27,7 +27,8 @@ from thespian.actors import ActorAddress, ActorSystem, ThespianGeneration
 from thespian.system import isInternalActorSystemMessage
 from thespian.system.timing import timePeriodSeconds
 
-from actors.engine.core import Cell, Runtime, log
+from actors.engine.cell import Cell
+from actors.engine.core import Runtime, log
 
 SHUTDOWN_SECONDS = 10.0
 """How long `shutdown` waits for actors to exit before it ends them unasked."""
@@ -280,7 +281,7 @@ class ActorSystemBase(Runtime):
         if not self._own_loop or self.thread_id is not None or self._closed:
             return
         due = self.next_timer
-        if self._fd_owner or (due is not None and due <= self.clock()):
+        if self.watches.owners or (due is not None and due <= self.clock()):
             if self._take_over(threading.get_ident()):
                 try:
                     self.run_timers()
@@ -433,7 +434,7 @@ class ActorSystemBase(Runtime):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._timers.clear()
+        self.timers.entries.clear()
         for cell in list(self._cells.values()):
             self.drop_sink(cell)
         self._ready.clear()

@@ -29,15 +29,13 @@ Threads. Everything belongs to one thread, `thread_id`, except `Actor.send`, `Ac
 from __future__ import annotations
 
 import copy
-import heapq
-import itertools
 import logging
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any
 
 from thespian.actors import (
     ActorAddress,
@@ -50,14 +48,17 @@ from thespian.actors import (
     PoisonMessage,
     Thespian_StatusReq,
     ThespianWatch,
-    ValidatedSource,
     WakeupMessage,
     WatchMessage,
 )
 from thespian.system.timing import timePeriodSeconds
 from thespian.system.utilis import actualActorClass
 
+from actors.engine.cell import NO_HANDLERS, SERIAL, Address, Cell, Sink
 from actors.engine.dispatch import SUPER, ActorClass, Handlers
+from actors.engine.sinks import NobodySink, SystemSink
+from actors.engine.timers import Timers
+from actors.engine.watches import CANCELLED, Watches
 
 log = logging.getLogger("exec_server.engine")
 
@@ -80,183 +81,6 @@ MAILBOX_ALARM = 10_000
 """A mailbox this deep is logged, and again each time the deepest has doubled."""
 
 _POOLED_MAILBOXES = 256
-_CANCELLED: tuple[int, ...] = ()
-_NO_HANDLERS: dict[type, Handlers] = {}
-
-_serial = itertools.count(1)
-
-
-class Address(ActorAddress):
-    """Address of an actor of an engine. One object an actor; `_cell` is None once the actor is gone.
-
-    The number in it is unique in this process and means nothing outside it.
-    """
-
-    __slots__ = ("_aaddr", "_cell")
-    _aaddr: int | str
-    _cell: Cell | None
-
-    def __init__(self, details: int | str, cell: Cell | None) -> None:
-        self._aaddr = details
-        self._cell = cell
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, ActorAddress) and self._aaddr == other.addressDetails)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None  # type: ignore[assignment]  # as every ActorAddress
-
-    def __copy__(self) -> Address:
-        return self
-
-    def __deepcopy__(self, memo: object) -> Address:
-        return self
-
-    def __reduce__(self) -> tuple[type, tuple[int | str]]:
-        return ActorAddress, (self._aaddr,)
-
-
-class Sink(Protocol):
-    """The receiving end of an address that is no actor."""
-
-    def receive(self, message: Any, sender: ActorAddress) -> None:
-        """Take a message; runs in a turn, must not block."""
-
-    def undeliverable(self, message: Any) -> None:
-        """`message`, sent from this address, reached nobody."""
-
-
-class Watch:
-    """The descriptors an actor watches, and the message that tells it about them until that is delivered."""
-
-    __slots__ = ("fds", "pending")
-
-    def __init__(self) -> None:
-        self.fds: list[int] = []
-        self.pending: WatchMessage | None = None
-
-
-class Cell:
-    """The engine's side of one actor or sink; an Actor knows it as `_myRef`, calls the camelCase methods."""
-
-    __slots__ = (
-        "address",
-        "children",
-        "exiting",
-        "globalName",
-        "handlers",
-        "inbox",
-        "info",
-        "instance",
-        "parent",
-        "requirements",
-        "runtime",
-        "sink",
-        "source_hash",
-        "timers",
-        "watch",
-    )
-
-    def __init__(self, runtime: Runtime, details: int | str, parent: Cell | None) -> None:
-        self.runtime = runtime
-        self.address = Address(details, self)
-        self.parent = parent
-        self.instance: Any = None
-        self.info: ActorClass | None = None
-        self.handlers = _NO_HANDLERS
-        self.inbox: deque[tuple[Any, ActorAddress]] | None = None
-        self.children: dict[int | str, Cell] | None = None
-        self.watch: Watch | None = None
-        self.timers = 0
-        self.exiting = False
-        self.globalName: str | None = None
-        self.source_hash: str | None = None
-        self.requirements: dict[str, Any] | None = None
-        self.sink: Sink | None = None
-
-    @property
-    def class_name(self) -> str:
-        return self.info.name if self.info else str(self.address._aaddr)
-
-    def actor_send(self, target: ActorAddress, message: Any) -> None:
-        self.runtime.send(target, message, self.address)
-
-    def createActor(
-        self,
-        actor_class: type | str,
-        requirements: dict[str, Any] | None,
-        global_name: str | None,
-        source_hash: str | None = None,
-    ) -> ActorAddress:
-        return self.runtime.create_child(self, actor_class, requirements, global_name, source_hash)
-
-    def wakeupAfter(self, period: Any, payload: Any = None) -> None:
-        self.runtime.wake_after(self, period, payload)
-
-    def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
-        self.runtime.handle_dead_letters(address, enable)
-
-    def updateCapability(self, name: str, value: Any) -> None:
-        self.runtime.update_capability(name, value)
-
-    def registerSourceAuthority(self, address: ActorAddress) -> None:
-        self.runtime.sources.authority = address
-
-    def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
-        self.runtime.sources.notify(address, enable)
-
-    def loadActorSource(self, source: Any) -> str:
-        digest: str = self.runtime.sources.load(source)
-        return digest
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        self.runtime.sources.unload(source_hash)
-
-    def notifyOnSystemRegistrationChanges(self, address: ActorAddress, enable: bool) -> None:
-        """One system alone has no convention whose changes could be told."""
-
-    def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
-        """One system alone has no convention to register others with."""
-
-    def deRegisterRemoteSystem(self, address: Any) -> None:
-        """One system alone has no convention to take others out of."""
-
-    def actorSystemShutdown(self) -> None:
-        self.runtime.begin_shutdown()
-
-
-class _SystemSink:
-    """The address of the system itself: answers status requests, takes validated sources."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self.runtime = runtime
-
-    def receive(self, message: Any, sender: ActorAddress) -> None:
-        runtime = self.runtime
-        if isinstance(message, Thespian_StatusReq):
-            from actors.engine.status import system_status
-
-            runtime.send(sender, system_status(runtime), runtime.system_cell.address)
-        elif isinstance(message, ValidatedSource):
-            runtime.sources.validated(message.sourceHash, message.sourceZip)
-        elif isinstance(message, PoisonMessage):
-            log.warning("a message of the system made an actor fail: %s", message)
-
-    def undeliverable(self, message: Any) -> None:
-        pass  # the dead letter is counted where it is made
-
-
-class _NobodySink:
-    """Where answers to `post` go: outside code that wants an answer uses `aask`. Failures are logged."""
-
-    def receive(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, PoisonMessage):
-            log.warning("a posted message made %s fail twice: %s", sender, message)
-
-    def undeliverable(self, message: Any) -> None:
-        pass  # the dead letter is counted where it is made
 
 
 class Runtime:
@@ -290,13 +114,11 @@ class Runtime:
         self._scheduled = False
         self._in_turn = False
         self._after_turn: list[Callable[[], object]] = []
-        self._timers: list[tuple[float, int, Cell, WakeupMessage]] = []
-        self._timer_order = itertools.count()
-        self._dead_timers = 0
-        self._fd_owner: dict[int, Cell] = {}
+        self.timers = Timers()
+        self.watches = Watches(self._add_reader, self._remove_reader)
         self._sources: Any = None
-        self.system_cell = self.new_sink(_SystemSink(self), system_address.addressDetails)
-        self.nobody = self.new_sink(_NobodySink()).address
+        self.system_cell = self.new_sink(SystemSink(self), system_address.addressDetails)
+        self.nobody = self.new_sink(NobodySink()).address
 
     # What a driver supplies.
 
@@ -370,7 +192,7 @@ class Runtime:
 
     def new_sink(self, sink: Sink, details: int | str | None = None) -> Cell:
         """An address whose messages `sink` gets. Give it back with `drop_sink`."""
-        cell = Cell(self, next(_serial) if details is None else details, None)
+        cell = Cell(self, next(SERIAL) if details is None else details, None)
         cell.sink = sink
         self._cells[cell.address._aaddr] = cell
         return cell
@@ -531,7 +353,7 @@ class Runtime:
             watch = cell.watch
             if watch is not None and watch.pending is message:
                 watch.pending = None
-            elif message.ready is _CANCELLED:
+            elif message.ready is CANCELLED:
                 return
         handlers = cell.handlers.get(kind)
         if handlers is None:
@@ -553,9 +375,9 @@ class Runtime:
         if result.__class__ is ThespianWatch:
             watch = cell.watch
             if watch is None or result.filenos != watch.fds:
-                self._set_watch(cell, result.filenos)
+                self.watches.set(cell, result.filenos)
         elif cell.watch is not None:
-            self._set_watch(cell, result.filenos if isinstance(result, ThespianWatch) else ())
+            self.watches.set(cell, result.filenos if isinstance(result, ThespianWatch) else ())
 
     def _deliver_counted(self, cell: Cell, message: Any, sender: ActorAddress) -> None:
         name = cell.class_name
@@ -658,7 +480,7 @@ class Runtime:
             raise
         except (Exception, SystemExit):
             log.error("the constructor of %s failed", info.name, exc_info=True)
-            return Address(next(_serial), None)
+            return Address(next(SERIAL), None)
 
     def create_child(
         self,
@@ -678,7 +500,7 @@ class Runtime:
         if global_name and global_name in self.names:
             return self.names[global_name].address
         if parent.exiting or parent.instance is None or self.shutting_down:
-            return Address(next(_serial), None)
+            return Address(next(SERIAL), None)
         source_hash = source_hash or parent.source_hash
         try:
             info = self._actor_class(actor_class, source_hash)
@@ -689,7 +511,7 @@ class Runtime:
                 log.info("%s", error)
             else:
                 log.error("%s could not create %s", parent.class_name, actor_class, exc_info=True)
-            address = Address(next(_serial), None)
+            address = Address(next(SERIAL), None)
             self.send(parent.address, ChildActorExited(address), self.system_cell.address)
             return address
 
@@ -718,7 +540,7 @@ class Runtime:
         if info.requires and not info.runs_with(self.capabilities, requirements):
             raise NoCompatibleSystemForActor(info.actor_class, "No compatible ActorSystem could be found")
         instance = info.new(self.capabilities, requirements)
-        cell = Cell(self, next(_serial), parent)
+        cell = Cell(self, next(SERIAL), parent)
         cell.instance = instance
         cell.info = info
         cell.handlers = info.handlers
@@ -741,7 +563,7 @@ class Runtime:
     # Ending.
 
     def _exit_requested(self, cell: Cell, message: ActorExitRequest, sender: ActorAddress) -> None:
-        self._set_watch(cell, ())  # before the handler, which may close what was watched
+        self.watches.set(cell, ())  # before the handler, which may close what was watched
         self._handle(cell, message, sender, retry=False)
         if cell.instance is not None:
             self._exit(cell, message.isRecursive)
@@ -749,14 +571,14 @@ class Runtime:
     def _exit_of_itself(self, cell: Cell) -> None:
         """sys.exit() in a handler: on other bases it ends the actor's process, so it ends the actor here."""
         log.warning("%s at %s ended itself by SystemExit", cell.class_name, cell.address)
-        self._set_watch(cell, ())
+        self.watches.set(cell, ())
         self._exit(cell, recursive=True)
 
     def _exit(self, cell: Cell, recursive: bool) -> None:
         if cell.exiting:
             return
         cell.exiting = True
-        cell.handlers = _NO_HANDLERS
+        cell.handlers = NO_HANDLERS
         if recursive and cell.children:
             for child in list(cell.children.values()):
                 if child.instance is not None:
@@ -774,19 +596,19 @@ class Runtime:
             if not children:
                 cell.children = children = None
         if not cell.exiting:
-            self._set_watch(cell, result.filenos if isinstance(result, ThespianWatch) else ())
+            self.watches.set(cell, result.filenos if isinstance(result, ThespianWatch) else ())
         elif children is None:
             self._bury(cell)
 
     def _bury(self, cell: Cell) -> None:
         """Take an actor out of everything. Children that it leaves belong to the system from now on."""
         serial = cell.address._aaddr
-        self._set_watch(cell, ())
+        self.watches.set(cell, ())
         self._cells.pop(serial, None)
         cell.address._cell = None
         cell.instance = None
-        cell.handlers = _NO_HANDLERS
-        self._drop_timers(cell)
+        cell.handlers = NO_HANDLERS
+        self.timers.drop(cell)
         if cell.globalName:
             self.names.pop(cell.globalName, None)
         if self.dead_letter_handler is cell:
@@ -849,38 +671,22 @@ class Runtime:
         if cell.instance is None:
             return
         deadline = self.clock() + timePeriodSeconds(period)
-        timers = self._timers
-        heapq.heappush(timers, (deadline, next(self._timer_order), cell, WakeupMessage(period, payload)))
-        cell.timers += 1
-        if timers[0][0] == deadline:
+        if self.timers.add(deadline, cell, WakeupMessage(period, payload)):
             self._arm_timer(deadline)
 
     @property
     def next_timer(self) -> float | None:
         """When the earliest wakeup of a living actor is due, by `clock`."""
-        timers = self._timers
-        while timers and timers[0][2].instance is None:
-            heapq.heappop(timers)
-            self._dead_timers -= 1
-        return timers[0][0] if timers else None
+        return self.timers.next
 
     def run_timers(self) -> None:
         """Send every wakeup that is due and arm the timer for the next."""
         now = self.clock()
-        while (deadline := self.next_timer) is not None and deadline <= now:
-            _, _, cell, message = heapq.heappop(self._timers)
-            cell.timers -= 1
+        while (deadline := self.timers.next) is not None and deadline <= now:
+            cell, message = self.timers.take()
             self.send(cell.address, message, cell.address)
         if deadline is not None:
             self._arm_timer(deadline)
-
-    def _drop_timers(self, cell: Cell) -> None:
-        self._dead_timers += cell.timers
-        cell.timers = 0
-        if self._dead_timers > 64 and self._dead_timers * 2 > len(self._timers):
-            self._timers = [entry for entry in self._timers if entry[2].instance is not None]
-            heapq.heapify(self._timers)
-            self._dead_timers = 0
 
     # Watches.
 
@@ -898,51 +704,6 @@ class Runtime:
                 self._schedule()
         elif fd not in pending.ready:
             pending.ready.append(fd)
-
-    def _set_watch(self, cell: Cell, filenos: Iterable[int]) -> None:
-        """Watch exactly these descriptors for the actor; readers of those that stay are not touched.
-
-        An actor that closes a descriptor must return a watch without it before the number can be used again.
-        """
-        wanted = list(filenos)
-        watch = cell.watch
-        if watch is None:
-            if not wanted or cell.exiting or cell.instance is None:
-                return
-            watch = cell.watch = Watch()
-        owners = self._fd_owner
-        for fd in watch.fds:
-            if fd not in wanted and owners.get(fd) is cell:
-                del owners[fd]
-                self._remove_reader(fd)
-        for fd in wanted:
-            if fd not in watch.fds:
-                self._claim(cell, fd)
-        watch.fds = wanted
-        pending = watch.pending
-        if pending is not None:
-            still = [fd for fd in pending.ready if fd in wanted]
-            if still:
-                pending.ready = still
-            else:
-                pending.ready = _CANCELLED
-                watch.pending = None
-        if not wanted:
-            cell.watch = None
-
-    def _claim(self, cell: Cell, fd: int) -> None:
-        owner = self._fd_owner.get(fd)
-        if owner is cell:
-            return
-        if owner is not None:
-            log.warning("descriptor %d was watched by %s, now by %s", fd, owner.class_name, cell.class_name)
-            self._set_watch(owner, [other for other in owner.watch.fds if other != fd] if owner.watch else ())
-        try:
-            self._add_reader(fd, cell)
-        except (OSError, ValueError, TypeError, RuntimeError) as error:
-            log.error("%s cannot watch descriptor %r: %s", cell.class_name, fd, error)
-            return
-        self._fd_owner[fd] = cell
 
     # The rest of what Thespian offers to actors.
 

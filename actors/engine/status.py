@@ -8,7 +8,8 @@ from thespian.actors import Thespian_ActorStatus, Thespian_SystemStatus
 from thespian.system.timing import ExpirationTimer
 
 if TYPE_CHECKING:
-    from actors.engine.core import Cell, Runtime
+    from actors.engine.cell import Cell
+    from actors.engine.core import Runtime
 
 
 def actor_status(runtime: Runtime, cell: Cell) -> Thespian_ActorStatus:
@@ -55,7 +56,7 @@ def _add_wakeups(runtime: Runtime, status: Thespian_ActorStatus, only: Cell | No
     status.addWakeups(
         [
             (cell.address, ExpirationTimer(max(0.0, deadline - now)))
-            for deadline, _, cell, _ in runtime._timers
+            for deadline, _, cell, _ in runtime.timers.entries
             if cell.instance is not None and (only is None or cell is only)
         ]
     )

@@ -55,8 +55,8 @@ def test_wakeups_of_a_dead_actor_are_dropped_and_hold_no_memory(run):
             engine.post(actor, ActorExitRequest())
         await settled(engine)
         assert engine.live_actors == 1
-        assert len(engine._timers) < 100
-        assert [entry[3].payload for entry in engine._timers if entry[2].instance] == ["kept"]
+        assert len(engine.timers.entries) < 100
+        assert [entry[3].payload for entry in engine.timers.entries if entry[2].instance] == ["kept"]
         before = engine.dead_letters
         engine.run_timers()
         assert engine.dead_letters == before
@@ -112,6 +112,6 @@ def test_one_loop_timer_serves_all(run):
         await engine.aask(actor, answer(lambda _: None), 5)
         assert engine._timer is first
         assert first.when() < loop.time() + 101
-        assert len(engine._timers) == 1001
+        assert len(engine.timers.entries) == 1001
 
     run(scenario)

@@ -16,9 +16,9 @@ class Readers:
     def __init__(self, engine):
         self.added = []
         self.removed = []
-        add, remove = engine._add_reader, engine._remove_reader
-        engine._add_reader = lambda fd, cell: (self.added.append(fd), add(fd, cell))
-        engine._remove_reader = lambda fd: (self.removed.append(fd), remove(fd))
+        add, remove = engine.watches._add_reader, engine.watches._remove_reader
+        engine.watches._add_reader = lambda fd, cell: (self.added.append(fd), add(fd, cell))
+        engine.watches._remove_reader = lambda fd: (self.removed.append(fd), remove(fd))
 
 
 def watcher(reader, chunks, done=None):
@@ -71,7 +71,7 @@ def test_a_handler_that_returns_nothing_ends_the_watch(run):
         engine.post(actor, watcher(reader, []))
         await engine.aask(actor, answer(lambda _: None), 5)
         assert readers.removed == [reader]
-        assert engine._fd_owner == {}
+        assert engine.watches.owners == {}
         os.close(reader)
         os.close(writer)
 
