@@ -79,13 +79,13 @@ def _from_uri(text: str) -> str:
         rest = slash + path
     if _DRIVE.match("/" + rest):
         raise InvalidParams(_invalid(text))
-    raw = unquote_to_bytes(_without_dots(rest))
+    raw = unquote_to_bytes(without_dots(rest))
     if b"\0" in raw:
         raise InvalidParams(_invalid(text))
     return os.fsdecode(raw)
 
 
-def _without_dots(path: str) -> str:
+def without_dots(path: str) -> str:
     """Resolve dot segments, also percent-encoded ones, as WHATWG does: before decoding, so that `%2F` makes
     none.
     """

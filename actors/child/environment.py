@@ -70,11 +70,16 @@ def child_environment(
     return child
 
 
+def is_private(name: str) -> bool:
+    """Whether a variable of the server's environment is for the server alone."""
+    return _NEVER_INHERITED.match(name) is not None
+
+
 def _inherited(policy: EnvironmentPolicy, server: Mapping[str, str]) -> dict[str, str]:
     if policy.inherit == "none":
         child = {}
     else:
-        child = {name: value for name, value in server.items() if not _NEVER_INHERITED.match(name)}
+        child = {name: value for name, value in server.items() if not is_private(name)}
         if policy.inherit == "core":
             child = {name: value for name, value in child.items() if name in _CORE}
     if not policy.ignore_default_excludes:
