@@ -8,6 +8,7 @@ from actors.messages import Address
 
 SERVICES: dict[str, str] = {
     "filesystem": "actors.files.FilesActor",
+    "http": "actors.http.HttpActor",
 }
 """Family of methods (protocol.methods) -> class of the actor that carries out its requests."""
 

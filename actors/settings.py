@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Whether screens can be rendered."""
     stdin_queue: int = 1 << 20
     outbound_high_water: int = 1 << 20
+    max_http_body: int = 64 << 20
+    """The largest body of a response that is answered as a whole."""
     probe_timeout: float = 2.0
     end_of_input_grace: float = 5.0
     max_pending_requests: int = 20_000

@@ -48,6 +48,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ping_interval: float = 10.0
     outbound_high_water: int = 1 << 20
     stdin_queue: int = 1 << 20
+    max_http_body: int = 64 << 20
     concurrent_requests: int = 1
     log_level: str = "warning"
 
@@ -155,6 +156,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),
     Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held"),
     Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading"),
+    Option("max_http_body", _size(1), "BYTES", "the largest HTTP body that is answered as a whole, not streamed"),
     Option("concurrent_requests", _count, "N", "accepted and ignored: nothing here waits in line"),
     Option(
         "log_level",

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from exec_server import __version__
-from protocol.environment import EnvironmentInfo, Shell
+from protocol.environment import Capabilities, EnvironmentInfo, Shell
 from protocol.paths import path_uri
 
 
@@ -25,6 +25,7 @@ def environment_info() -> EnvironmentInfo:
         user_home_dir=path_uri(os.path.expanduser("~")),
         platform_os="linux" if sys.platform.startswith("linux") else sys.platform,
         temp_dir=path_uri(tempfile.gettempdir()),
+        capabilities=Capabilities(http_header_env_vars=True),
     )
 
 

@@ -15,6 +15,7 @@ import actors.process  # noqa: F401 - nobody waits for these later, and no descr
 from actors import recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
+from actors.http_client import HTTP_THREAD
 from actors.messages import Configure, Configured, Displaced, Shutdown
 from actors.settings import Settings
 from exec_server import __version__
@@ -29,6 +30,8 @@ ANSWER_S = 10.0
 """How long the router may take to answer the server itself, in seconds."""
 RECORDINGS_S = 2.0
 """How long the last events of recordings have to reach their files, in seconds."""
+HTTP_END_S = 2.0
+"""How long the thread for HTTP requests has to close its connections, in seconds."""
 GOODBYE_S = 6.0
 """How long clients have to take what is queued for them when the server stops, in seconds."""
 REAP_S = 1.0
@@ -53,6 +56,7 @@ def settings_of(config: Config) -> Settings:
         screen=screen.available(),
         stdin_queue=config.stdin_queue,
         outbound_high_water=config.outbound_high_water,
+        max_http_body=config.max_http_body,
     )
 
 
@@ -128,6 +132,8 @@ class Server:
         system.shutdown()
         if not await asyncio.to_thread(recording.wait_until_written, RECORDINGS_S):
             log.warning("not every recording could be written to its end")
+        if not await asyncio.to_thread(HTTP_THREAD.join, HTTP_END_S):
+            log.warning("an HTTP request could not be ended in time")
         if self._reaper is not None:
             self._reaper.cancel()
         deadline = time.monotonic() + LAST_REAP_S

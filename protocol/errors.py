@@ -13,6 +13,7 @@ ExecServerError
 ├── SessionAttached         -32010
 └── InternalError           -32603          the machine or the server could not do it
     ├── SpawnError          kind `spawnNotFound`, `spawnPermissionDenied`, `spawnFailed`, `resourceExhausted`
+    ├── HttpError           kinds of `http/request`, see the class
     ├── Busy                kind `busy`: a bound of this connection is reached; try again later
     └── ActorLost           kind `actorLost`: the actor that should have answered ended
 
@@ -23,7 +24,17 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
+
+HttpErrorKind = Literal[
+    "httpConnectFailed",
+    "httpTlsFailed",
+    "httpTimeout",
+    "tooManyRedirects",
+    "bodyTooLarge",
+    "httpBodyFailed",
+    "httpFailed",
+]
 
 
 class ExecServerError(Exception):
@@ -137,6 +148,18 @@ class SpawnError(InternalError):
     def from_errno(cls, code: int, reason: str) -> SpawnError:
         """The error for an errno, worded as the wire has it: `No such file or directory (os error 2)`."""
         return cls(_SPAWN_KINDS.get(code, "spawnFailed"), os_error_text(code), reason, errno=code)
+
+
+class HttpError(InternalError):
+    """An `http/request` got no response, or not all of it.
+
+    Kinds: `httpConnectFailed` (no connection), `httpTlsFailed`, `httpTimeout` (the time of the request is over),
+    `tooManyRedirects`, `bodyTooLarge`, `httpBodyFailed` (the body broke off or cannot be decoded), `httpFailed`
+    (anything else of the exchange).
+    """
+
+    def __init__(self, kind: HttpErrorKind, message: str) -> None:
+        super().__init__(message, {"kind": kind})
 
 
 class Busy(InternalError):

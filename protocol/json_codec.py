@@ -20,6 +20,7 @@ from protocol import json_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
 from protocol.errors import ExecServerError, ParseError
+from protocol.http import HttpBodyDelta, HttpRequestResult
 from protocol.json_params import params_decoder
 from protocol.methods import Method
 from protocol.params import ParamsReader
@@ -106,6 +107,8 @@ class JsonCodec:
             return 512 + len(result.chunks) * 96 + result.output_size * 4 // 3
         if type(result) is ProcessSnapshotResult:
             return 512 + result.output_size * 4 // 3
+        if type(result) is HttpRequestResult:
+            return result.size_beside_body + len(result.body_base64) * 4 // 3
         if type(result) in (ProcessListResult, ProcessScreenResult):
             return len(_encode(result)) + 64
         return _SMALL_RESULT
@@ -131,7 +134,18 @@ class JsonCodec:
                 )
             )
             return b"".join((head, _b64encode(notification.chunk), b'"}}'))
+        if type(notification) is HttpBodyDelta and len(notification.delta_base64) >= _TEMPLATE_FROM:
+            return b"".join(_body_delta_parts(notification))
         return _encode(NotificationMessage.of(notification))
+
+
+def _body_delta_parts(delta: HttpBodyDelta) -> Iterator[bytes]:
+    yield b'{"method":"http/request/bodyDelta","params":{"requestId":%b,"seq":%d,"deltaBase64":"' % (
+        _encode(delta.request_id),
+        delta.seq,
+    )
+    yield _b64encode(delta.delta_base64)
+    yield b'","done":%b,"error":%b}}' % (_encode(delta.done), _encode(delta.error))
 
 
 def _check_strictness(message: bytes, envelope: Envelope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from protocol.environment import EnvironmentInfo, EnvironmentStatus
+from protocol.http import HttpRequestParams, HttpRequestResult
 from protocol.process import (
     ProcessAttachParams,
     ProcessAttachResult,
@@ -63,5 +64,6 @@ METHODS: dict[str, Method] = {
         Method("process/detach", ProcessDetachParams, Empty, "exec"),
         Method("process/signal", ProcessSignalParams, Empty, "exec"),
         Method("process/terminate", ProcessTerminateParams, ProcessTerminateResult, "exec"),
+        Method("http/request", HttpRequestParams, HttpRequestResult, "http"),
     )
 }

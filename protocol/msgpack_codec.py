@@ -18,6 +18,7 @@ from protocol import msgpack_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
 from protocol.errors import ExecServerError, ParseError
+from protocol.http import HttpRequestResult
 from protocol.json_strict import StrictnessError
 from protocol.methods import Method
 from protocol.params import ParamsReader
@@ -93,6 +94,8 @@ class MsgpackCodec:
             return 512 + len(result.chunks) * _CHUNK_MEMBERS + result.output_size
         if type(result) is ProcessSnapshotResult:
             return 512 + result.output_size
+        if type(result) is HttpRequestResult:
+            return result.size_beside_body + len(result.body_base64)
         if type(result) in (ProcessListResult, ProcessScreenResult):
             return len(_encode(result)) + 64
         return _SMALL_RESULT

@@ -234,6 +234,35 @@ class Process:
         await self.client.call("process/signal", processId=self.id, signal=signal)
 
 
+class Body:
+    """What a client hears of one streamed HTTP body."""
+
+    def __init__(self, client: Client, request_id: str) -> None:
+        self.client = client
+        self.id = request_id
+        self.pieces: list[bytes] = []
+        self.is_done = False
+        self.error: str | None = None
+
+    def feed(self, params: dict[str, Any]) -> None:
+        """Take one notification. Raises Breach where its number is not the next, or a piece is too large."""
+        piece = base64.b64decode(params["deltaBase64"], validate=True)
+        if self.is_done or params["seq"] != len(self.pieces) + 1:
+            raise Breach(f"{self.id}: expected seq {len(self.pieces) + 1}, got {params['seq']}, done {self.is_done}")
+        if params["done"] is bool(piece) or len(piece) > 65536 or (params["error"] and not params["done"]):
+            raise Breach(f"{self.id}: {len(piece)} bytes, done {params['done']}, error {params['error']}")
+        self.pieces.append(piece)
+        self.is_done, self.error = params["done"], params["error"]
+
+    def data(self) -> bytes:
+        return b"".join(self.pieces)
+
+    async def ended(self) -> bytes:
+        """Wait for the last delta; all bytes. `error` says whether the body is whole."""
+        await self.client.until(lambda: self.is_done, lambda: f"the end of body {self.id}")
+        return self.data()
+
+
 class Client:
     """One connection to a server. Reads all the time, unless it is told to stop: see `stop_reading`."""
 
@@ -242,6 +271,7 @@ class Client:
         self.encoding = encoding
         self.session_id = ""
         self.processes: dict[str, Process] = {}
+        self.bodies: dict[str, Body] = {}
         self.strangers: list[dict[str, Any]] = []
         """Answers with an id that was not ours: -1 for what could not be parsed."""
         self._ids = itertools.count(1)
@@ -275,6 +305,13 @@ class Client:
     def _dispatch(self, message: dict[str, Any]) -> None:
         if "method" in message:
             family, _, method = message["method"].partition("/")
+            if message["method"] == "http/request/bodyDelta":
+                request_id = message["params"]["requestId"]
+                if request_id not in self.bodies:
+                    self.bodies[request_id] = Body(self, request_id)
+                self.bodies[request_id].feed(message["params"])
+                self._wake()
+                return
             if family != "process":
                 raise Breach(f"unexpected notification: {message}")
             params = message["params"]
@@ -324,7 +361,7 @@ class Client:
 
     # Requests.
 
-    async def send(self, method: str, **params: Any) -> asyncio.Future[dict[str, Any]]:
+    async def send(self, method: str, /, **params: Any) -> asyncio.Future[dict[str, Any]]:
         """Send a request; a future of the whole answer, error or not."""
         request_id = next(self._ids)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -332,7 +369,7 @@ class Client:
         await self.link.send(self.encoding.encode({"id": request_id, "method": method, "params": params}))
         return answer
 
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+    async def call(self, method: str, /, **params: Any) -> dict[str, Any]:
         """A request and its result. Raises RpcError."""
         return await result_of(await self.send(method, **params))
 
@@ -375,6 +412,22 @@ class Client:
     async def run(self, process_id: str, *argv: str, **params: Any) -> Ended:
         """Start a command and follow it to its end."""
         return await (await self.start(process_id, *argv, **params)).closed()
+
+    # HTTP.
+
+    async def request(self, url: str, *headers: tuple[str, str], **params: Any) -> dict[str, Any]:
+        """A whole response; its `body` is decoded. Raises RpcError."""
+        params.setdefault("method", "GET")
+        params.setdefault("requestId", "whole")
+        fields = [{"name": name, "value": value} for name, value in headers]
+        result = await self.call("http/request", **{"url": url, "headers": fields, **params})
+        return {**result, "body": base64.b64decode(result["bodyBase64"], validate=True)}
+
+    async def stream(self, request_id: str, url: str, **params: Any) -> tuple[dict[str, Any], Body]:
+        """A response and its body, which is still to come. Raises RpcError."""
+        self.bodies[request_id] = Body(self, request_id)
+        result = await self.request(url, requestId=request_id, streamResponse=True, **params)
+        return result, self.bodies[request_id]
 
     # The end.
 

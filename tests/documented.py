@@ -55,12 +55,12 @@ def conversations(document: Path) -> list[list[Line]]:
 class Conversation:
     """Plays lines, as JSON or in MessagePack. Raises AssertionError where what comes is not what is shown."""
 
-    def __init__(self, url: str, msgpack: bool = False) -> None:
+    def __init__(self, url: str, msgpack: bool = False, **names: str) -> None:
         self._url = url
         self._msgpack = msgpack
         self._sockets: dict[str, ClientConnection] = {}
         self._cut: set[str] = set()
-        self._names: dict[str, str] = {}
+        self._names: dict[str, str] = names
         self.sent: list[tuple[str, str]] = []
         """Client and text of each message that was sent."""
         self.received: list[tuple[str, str]] = []
@@ -150,9 +150,9 @@ class Conversation:
         return match is not None
 
 
-async def played(url: str, lines: list[Line], msgpack: bool = False) -> Conversation:
-    """A conversation, played to the end."""
-    conversation = Conversation(url, msgpack)
+async def played(url: str, lines: list[Line], msgpack: bool = False, **names: str) -> Conversation:
+    """A conversation, played to the end; `names` have their values from the beginning."""
+    conversation = Conversation(url, msgpack, **names)
     try:
         await conversation.play(lines)
     finally:
@@ -164,8 +164,8 @@ def packed(text: str) -> bytes:
     """A message to the server in MessagePack."""
     message = json.loads(text)
     params = message.get("params", {})
-    if "chunk" in params:
-        params["chunk"] = base64.b64decode(params["chunk"])
+    for member in {"chunk", "bodyBase64"} & params.keys():
+        params[member] = base64.b64decode(params[member])
     return msgspec.msgpack.encode(message)
 
 

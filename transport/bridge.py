@@ -50,6 +50,7 @@ from protocol.errors import (
     InvalidRequest,
     ParseError,
 )
+from protocol.http import HttpBodyDelta, HttpRequestParams
 from protocol.methods import METHODS, Method
 from protocol.process import (
     ProcessAttachParams,
@@ -253,9 +254,8 @@ class BridgeActor(GuardedActor):
             raise InvalidRequest(f"client must send initialized before using {method.family} methods")
 
     def _call(self, request: Request, method: Method, params: msgspec.Struct) -> None:
-        write_bytes = 0
-        if isinstance(params, ProcessWriteParams):
-            write_bytes = len(params.chunk)
+        write_bytes = written_bytes(params)
+        if write_bytes:
             limit = self._settings.max_unanswered_write_bytes
             if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
                 raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
@@ -547,8 +547,19 @@ class BridgeActor(GuardedActor):
             self.send(self._router, BridgeClosed(self._session_id, True))
 
 
+def written_bytes(params: msgspec.Struct) -> int:
+    """Bytes of a request that are kept until it is answered."""
+    if isinstance(params, ProcessWriteParams):
+        return len(params.chunk)
+    if isinstance(params, HttpRequestParams):
+        return len(params.body_base64 or b"")
+    return 0
+
+
 def size_of(notification: msgspec.Struct) -> int:
     """Bytes that a notification takes, rather less than that."""
     if type(notification) is ProcessOutput:
         return NOTIFICATION_BYTES + len(notification.chunk) * 4 // 3
+    if type(notification) is HttpBodyDelta:
+        return NOTIFICATION_BYTES + len(notification.delta_base64) * 4 // 3
     return NOTIFICATION_BYTES

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
 from actors.router import in_force
+from protocol.errors import HttpErrorKind
+from protocol.http import HttpHeader, HttpRequestHeader
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema
 from protocol.methods import METHODS
 from protocol.process import EnvPolicy, ProcessEntry, ResourceLimits, ScreenCursor, StreamBytes
 from protocol.session import Initialized, ServerInfo
 from tests.documented import Conversation, Line, conversations, packed, played
 from tests.program import ROOT, Program
+from tests.web import web_server
 
 DOCUMENT = ROOT / "docs" / "protocol.md"
 TEXT = DOCUMENT.read_text()
@@ -37,14 +40,16 @@ NOTIFIED: dict[str, type[msgspec.Struct]] = {kind.METHOD: kind for kind in NOTIF
 @pytest.mark.parametrize("lines", EXAMPLES)
 async def test_examples(server: Program, lines: list[Line]) -> None:
     """Examples are copied before anything is read: they must work to the letter, and their messages fit the schema."""
-    check_schema(await played(server.url, lines))
+    async with web_server() as web:
+        check_schema(await played(server.url, lines, WEB=web.base))
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("lines", EXAMPLES[2:])
 async def test_examples_in_messagepack(server: Program, lines: list[Line]) -> None:
     """Both encodings say the same; only what is no JSON (the first example) has no counterpart."""
-    await played(server.url, lines, msgpack=True)
+    async with web_server() as web:
+        await played(server.url, lines, msgpack=True, WEB=web.base)
 
 
 def test_the_example_of_both_encodings() -> None:
@@ -135,6 +140,7 @@ def test_members_of_members_are_described() -> None:
     assert members(StreamBytes) <= in_code(section("process/snapshot"))
     assert members(ServerInfo) <= in_code(section("initialize"))
     assert members(ResourceLimits) | members(EnvPolicy) <= in_code(section("process/start"))
+    assert members(HttpRequestHeader) | members(HttpHeader) <= in_code(section("http/request"))
     assert members(ScreenCursor) <= in_code(section("process/screen"))
 
 
@@ -154,6 +160,7 @@ def test_every_kind_of_error_is_described() -> None:
     code = "".join(path.read_text() for path in sources)
     sent = {*re.findall(r'"kind": "(\w+)"', code), *re.findall(r'SpawnError\(\s*"(\w+)"', code)}
     sent |= {"spawnNotFound", "spawnPermissionDenied", "resourceExhausted"}  # of an errno
+    sent |= set(get_args(HttpErrorKind))
     described = set(re.findall(r"^\| `(\w+)` \| -32\d+ \|", section("Errors"), re.MULTILINE))
     assert described == sent
 

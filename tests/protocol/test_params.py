@@ -263,5 +263,6 @@ def test_the_table_of_methods() -> None:
         "environment/info": "environment info",
         "environment/status": "environment status",
         **dict.fromkeys(PROCESS_METHODS, "exec"),
+        "http/request": "http",
     }
     assert all(name == row.name for name, row in METHODS.items())
