@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from actors.filesystem import carry_out
+from actors.filesystem.reading import read_file
 from actors.guarded import GuardedActor
 from actors.messages import (
     Address,
@@ -25,7 +26,9 @@ from actors.messages import (
     ReleaseOutput,
 )
 from actors.pool import FILE_POOL
-from protocol.errors import ExecServerError, InternalError
+from protocol.errors import ExecServerError, InternalError, InvalidParams
+from protocol.filesystem import ReadFileParams
+from protocol.sandbox import ManagedPermissions
 
 AT_ONCE = 4
 """Requests of a session that are carried out at the same time; the others wait in the order in which they came."""
@@ -79,7 +82,11 @@ class FilesActor(GuardedActor):
     def _carry_out(self, call: Call) -> None:
         """In a thread."""
         try:
-            outcome: msgspec.Struct | ExecServerError = carry_out(call.params)
+            check_sandbox(call.params)
+            if isinstance(call.params, ReadFileParams) and self._attached is not None:
+                outcome: msgspec.Struct | ExecServerError = read_file(call.params, self._attached.max_bytes)
+            else:
+                outcome = carry_out(call.params)
         except ExecServerError as error:
             outcome = error
         except Exception as error:
@@ -99,3 +106,10 @@ class FilesActor(GuardedActor):
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
+
+
+def check_sandbox(params: msgspec.Struct) -> None:
+    """Raise InvalidParams for a request that is to be carried out in a sandbox: there is none yet."""
+    sandbox = getattr(params, "sandbox", None)
+    if sandbox is not None and isinstance(sandbox.permissions, ManagedPermissions):
+        raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})

@@ -38,10 +38,14 @@ class Configured(msgspec.Struct, frozen=True, gc=False):
 
 
 class Initialize(msgspec.Struct, frozen=True, gc=False):
-    """Bridge to router: open a session, or resume the one that the params name."""
+    """Bridge to router: open a session, or resume the one that the params name.
+
+    `max_bytes` is the longest member of bytes that an answer to this client may have.
+    """
 
     token: int
     params: InitializeParams
+    max_bytes: int
 
 
 class Attached(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +125,8 @@ class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
     bridge: Address
     max_message: int
     """The longest message that its client takes, in bytes."""
+    max_bytes: int
+    """The longest member of bytes that fits into such a message in the client's encoding."""
 
 
 class BridgeDetached(msgspec.Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ class Pool:
     """Runs callables in the order of `submit`, `size` at a time. Unbounded: callers bound what they hand in."""
 
     def __init__(self, size: int, name: str) -> None:
-        self._size = size
+        self.size = size
         self._name = name
         self._make()
         os.register_at_fork(after_in_child=self._make)
@@ -42,7 +42,7 @@ class Pool:
         with self._finished:
             self._unfinished += 1
         self._jobs.put(job)
-        if len(self._threads) < self._size:
+        if len(self._threads) < self.size:
             self._start_thread()
 
     def finish(self) -> bool:
@@ -54,7 +54,7 @@ class Pool:
         with self._lock:
             if not self._threads:
                 self._finish_at_exit()
-            if len(self._threads) < self._size:
+            if len(self._threads) < self.size:
                 thread = threading.Thread(target=self._run, args=(self._jobs,), name=self._name, daemon=True)
                 try:
                     thread.start()

@@ -19,7 +19,7 @@ from thespian.actors import ActorExitRequest, ThespianWatch, WakeupMessage, Watc
 
 from actors import streams
 from actors.answers import unknown_process_answer
-from actors.child.spawn import Child, spawn_soon
+from actors.child.spawn import Child, spawn_at_once, spawn_soon
 from actors.child_input import ChildInput
 from actors.deadlines import Deadlines
 from actors.guarded import GuardedActor, log
@@ -156,10 +156,20 @@ class ProcessActor(GuardedActor):
         self._input = ChildInput(self._streams, self._settings.stdin_queue, self.send)
         if recording is not None and self._settings.record_input:
             self._input.on_written = recording.input
-        self._streams.await_spawn(spawn_soon(request, None if recording is None else recording.open))
         self._watch = ThespianWatch([self._streams.fileno()])
         self._held_for_session = message.held
         self._apply_hold()
+        try:
+            child = spawn_at_once(request) if recording is None else None
+            if child is None:
+                self._streams.await_spawn(spawn_soon(request, None if recording is None else recording.open))
+            else:
+                self._streams.watch_child(child)
+        except SpawnError:
+            self._close_streams_later()
+            raise
+        if child is not None:
+            self._spawned(child)
 
     @property
     def _process_id(self) -> str:
@@ -169,20 +179,24 @@ class ProcessActor(GuardedActor):
     def _sandboxed(self) -> bool:
         return to_enforce(self._start.params.sandbox) is not None
 
-    def _spawned(self) -> None:
-        start = self._start
+    def _take_child(self) -> None:
         try:
-            self._child = self._streams.take_child()
+            child = self._streams.take_child()
         except ExecServerError as error:
             self._close_streams_later()
             self._fail_start(error)
             return
+        self._spawned(child)
+
+    def _spawned(self, child: Child) -> None:
+        start = self._start
+        self._child = child
         self._state = State.RUNNING
         # Clients know no name for bubblewrap; upstream calls what it makes with it so.
         sandbox = "linuxSeccomp" if self._sandboxed else "none"
         result = ProcessStartResult(process_id=self._process_id, sandbox_type=sandbox)
         self.send(start.router, ProcessStarted(start.session_id, start.bridge, start.token, result))
-        self.send(self._connection, ProcessRuns(self._process_id, self._child.pid, int(time.time() * 1000)))
+        self.send(self._connection, ProcessRuns(self._process_id, child.pid, int(time.time() * 1000)))
         self._set_time_limits()
         if self._end_at_start is not None:
             self._end(self._reason or "terminated", self._end_at_start)
@@ -341,7 +355,7 @@ class ProcessActor(GuardedActor):
             return
         for name in self._streams.ready():
             if name == streams.SPAWN:
-                self._spawned()
+                self._take_child()
             elif name == streams.EXIT:
                 self._exited()
             elif name == streams.STDIN:

@@ -95,11 +95,13 @@ def in_force(*, screen: bool, record: bool) -> list[str]:
 
 
 class Client(NamedTuple):
-    """Who asks for a session: a bridge, the token of its request, and the longest message that it takes in bytes."""
+    """Who asks for a session: a bridge, the token of its request, and the longest that it takes in bytes: a message,
+    and a member of bytes."""
 
     bridge: Address
     token: int
     max_message: int
+    max_bytes: int
 
 
 @dataclass(slots=True)
@@ -152,7 +154,7 @@ class RouterActor(GuardedActor):
         if self._closing or self._config is None:
             self.send(bridge, Failure(message.token, InternalError("the server is shutting down")))
             return
-        client = Client(bridge, message.token, message.params.max_message)
+        client = Client(bridge, message.token, message.params.max_message, message.max_bytes)
         wanted = message.params.resume_session_id
         if not isinstance(wanted, str):
             self._attach(self._create(message.params), client)
@@ -192,7 +194,7 @@ class RouterActor(GuardedActor):
             extensions=in_force(screen=settings.screen, record=settings.record is not None),
         )
         self.send(client.bridge, Attached(client.token, result, session.connection))
-        self.send(session.connection, BridgeAttached(client.bridge, client.max_message))
+        self.send(session.connection, BridgeAttached(client.bridge, client.max_message, client.max_bytes))
 
     def receiveMsg_BridgeClosed(self, message: BridgeClosed, bridge: Address) -> None:
         if message.session_id is None:

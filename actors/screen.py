@@ -13,6 +13,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from actors.record import ProcessRecord
+from actors.terminal_output import TerminalOutput
 from protocol.errors import Busy, ExecServerError, InternalError
 from protocol.process import ProcessScreenResult, ScreenCursor
 
@@ -36,6 +37,7 @@ class Screen:
 
         self._screen = pyte.Screen(cols, rows)
         self._stream = pyte.ByteStream(self._screen)
+        self._output = TerminalOutput()
         self._seq = 0
         self._complete = True
         self._lock = threading.Lock()
@@ -79,7 +81,7 @@ class Screen:
 
     def _show(self, output: list[bytes]) -> None:
         for data in output:
-            self._stream.feed(data)
+            self._stream.feed(self._output.known(data))
 
     def _result(self, complete: bool) -> ProcessScreenResult:
         screen = self._screen

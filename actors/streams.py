@@ -92,7 +92,13 @@ class ChildStreams:
         assert self._ticket is not None
         ticket, self._ticket = self._ticket, None
         self._unregister(ticket.fileno())
-        child = self._child = ticket.result()
+        child = ticket.result()
+        self.watch_child(child)
+        return child
+
+    def watch_child(self, child: Child) -> None:
+        """Watch this child from now on (its output only if not held). Raises SpawnError; then it has ended."""
+        self._child = child
         try:
             self._watch_child(child)
         except OSError as error:
@@ -102,7 +108,6 @@ class ChildStreams:
             child.kill_tree()
             child.release()
             raise SpawnError.from_errno(error.errno or errno.EIO, "descriptors") from None
-        return child
 
     def _watch_child(self, child: Child) -> None:
         self._register(child.pidfd, EXIT, EPOLLIN)

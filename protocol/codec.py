@@ -36,6 +36,9 @@ class Codec(Protocol):
     def encoded_size_hint(self, result: Struct) -> int:
         """Bytes that `encode_result` will need, rather more than less; cheap beside encoding output."""
 
+    def room_for_bytes(self, max_message: int) -> int:
+        """How many bytes a result of one member of bytes may have, so that the message is no longer than this."""
+
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
         """The refusal of a request."""
 

@@ -185,9 +185,13 @@ _SPAWN_KINDS = {
 }
 
 
+_TEXTS = {errno.ELOOP: "Symbolic link loop", errno.EIO: "I/O error"}
+"""Where upstream's C library and glibc have other words, those of upstream, which clients have seen."""
+
+
 def os_error_text(code: int) -> str:
     """The text of an errno as the wire has it, e.g. `Permission denied (os error 13)`."""
-    return f"{os.strerror(code)} (os error {code})"
+    return f"{_TEXTS.get(code) or os.strerror(code)} (os error {code})"
 
 
 _BY_CODE: dict[int, type[ExecServerError]] = {

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from protocol.errors import AccessDenied, ExecServerError, InternalError, InvalidRequest, NotFound, os_error_text
 from protocol.sandbox import Sandbox
-from protocol.wire_types import U64, WireStruct
+from protocol.wire_types import U64, WireStruct, check_u64
 
 FileKind = Literal["file", "directory"]
 OpenMode = Literal["read", "replace"]
@@ -113,6 +113,11 @@ class WalkOptions(WireStruct, frozen=True):
     follow_directory_symlinks: bool
     prune_hidden_directories: bool | None = None
 
+    def __post_init__(self) -> None:
+        check_u64("maxDepth", self.max_depth)
+        check_u64("maxDirectories", self.max_directories)
+        check_u64("maxEntries", self.max_entries)
+
 
 class WalkParams(WireStruct, frozen=True):
     """A directory and how far to go into it."""
@@ -185,6 +190,10 @@ class ReadBlockParams(WireStruct, frozen=True):
     offset: U64
     len: U64
 
+    def __post_init__(self) -> None:
+        check_u64("offset", self.offset)
+        check_u64("len", self.len)
+
 
 class ReadBlockResult(WireStruct, frozen=True):
     """`eof` where fewer bytes came than were asked for."""
@@ -200,6 +209,9 @@ class WriteBlockParams(WireStruct, frozen=True):
     offset: U64
     chunk: bytes
 
+    def __post_init__(self) -> None:
+        check_u64("offset", self.offset)
+
 
 class CloseParams(WireStruct, frozen=True):
     """A handle; one that is unknown is fine."""
@@ -213,6 +225,9 @@ class WatchMissingParams(WireStruct, frozen=True):
     watch_id: U64
     missing: list[str]
     present: str | None = None
+
+    def __post_init__(self) -> None:
+        check_u64("watchId", self.watch_id)
 
 
 class WatchMissingResult(WireStruct, frozen=True):
@@ -231,14 +246,24 @@ class MissingChanged(WireStruct, frozen=True):
 
 def file_error(error: OSError, path: str) -> ExecServerError:
     """What a client is told of an OSError about this native path: code and first words are those of wire-spec
-    section 7, and the path stands in `data`.
+    section 7; the path stands behind them, and in `data`.
     """
     code = error.errno or errno.EIO
-    kind, error_class = _KINDS.get(code, ("other", InternalError))
+    kind, error_class = FILE_KINDS.get(code, ("other", InternalError))
     return error_class(f"{os_error_text(code)}: {path}", {"kind": kind, "path": path, "errno": code})
 
 
-_KINDS: dict[int, tuple[str, type[ExecServerError]]] = {
+def not_a_file(path: str) -> InvalidRequest:
+    """The error for a directory, FIFO, device or socket where a regular file is needed."""
+    return InvalidRequest(f"path `{path}` is not a file", {"kind": "notAFile", "path": path})
+
+
+def contains_link(path: str) -> InvalidRequest:
+    """The error for a symbolic link where the request forbids to follow one."""
+    return InvalidRequest(f"path contains a symbolic link: {path}", {"kind": "symbolicLink", "path": path})
+
+
+FILE_KINDS: dict[int, tuple[str, type[ExecServerError]]] = {
     errno.ENOENT: ("notFound", NotFound),
     errno.EACCES: ("permissionDenied", AccessDenied),
     errno.EPERM: ("permissionDenied", AccessDenied),
@@ -258,3 +283,4 @@ _KINDS: dict[int, tuple[str, type[ExecServerError]]] = {
     errno.ENOMEM: ("resourceExhausted", InternalError),
     errno.EBADF: ("badHandle", InternalError),
 }
+"""errno -> `data.kind` and error; `other` and InternalError for all that is not here."""

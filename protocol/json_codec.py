@@ -9,6 +9,7 @@ fast at 64 KiB.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,15 @@ from msgspec import UNSET, Raw, Struct
 from protocol import json_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
-from protocol.errors import ExecServerError, ParseError
+from protocol.errors import ExecServerError, InvalidParams, InvalidRequest, ParseError
+from protocol.filesystem import (
+    CanonicalizeResult,
+    ReadBlockResult,
+    ReadDirectoryResult,
+    ReadFileResult,
+    WalkResult,
+    WriteFileParams,
+)
 from protocol.http import HttpBodyDelta, HttpRequestResult
 from protocol.json_params import params_decoder
 from protocol.methods import Method
@@ -34,6 +43,8 @@ from protocol.process import (
 )
 from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
 
+_NOT_BASE64 = "invalid `dataBase64`: invalid base64 encoded string"
+_NO_SYMBOL = re.compile(r"[^A-Za-z0-9+/=]")
 _BRACKET = ord("[")
 _SHALLOW = json_strict.MAX_DEPTH - 2
 """Arrays that a plain message may have: the message itself and `params` are objects around them."""
@@ -45,9 +56,12 @@ at 64 KiB).
 """
 _SMALL_RESULT = 2048
 """Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
+_AROUND_BYTES = 512
+"""What a result takes beside its one member of bytes, rather more than that."""
+_OF_ANY_SIZE = (ProcessListResult, ProcessScreenResult, CanonicalizeResult, ReadDirectoryResult, WalkResult)
 _CHEAP_PROOF_UP_TO = 16 * 1024
 
-_b64encode: Callable[[bytes], bytes] = pybase64.b64encode
+_b64encode: Callable[[bytes | memoryview], bytes] = pybase64.b64encode
 _encode = msgspec.json.Encoder().encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -79,20 +93,25 @@ class JsonCodec:
             raise ParseError("EOF while parsing a value" if blank else parse_reason(error)) from None
 
     def decode_params(self, method: Method, params: Raw | None) -> Any:
-        return self._params.read(method, params)
+        try:
+            return self._params.read(method, params)
+        except InvalidParams as error:
+            if method.params is WriteFileParams and error.message == _NOT_BASE64 and params is not None:
+                raise _invalid_content(params) from None
+            raise
 
     def encode_result(self, id: RequestId, result: Struct) -> bytes:
-        if type(result) is ProcessReadResult and _has_large_chunks(result):
-            return b"".join(_read_result_parts(id, result))
-        return _encode(ResultMessage(id, result))
+        parts = _large_result_parts(id, result)
+        return _encode(ResultMessage(id, result)) if parts is None else b"".join(parts)
 
     def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
-        if type(result) is not ProcessReadResult:
+        parts = _large_result_parts(id, result)
+        if parts is None:
             yield self.encode_result(id, result)
             return
         pending: list[bytes] = []
         size = 0
-        for part in _read_result_parts(id, result):
+        for part in parts:
             pending.append(part)
             size += len(part)
             if size >= _PIECE * 4 // 3:
@@ -109,9 +128,16 @@ class JsonCodec:
             return 512 + result.output_size * 4 // 3
         if type(result) is HttpRequestResult:
             return result.size_beside_body + len(result.body_base64) * 4 // 3
-        if type(result) in (ProcessListResult, ProcessScreenResult):
+        if type(result) is ReadFileResult:
+            return _AROUND_BYTES + len(result.data_base64) * 4 // 3
+        if type(result) is ReadBlockResult:
+            return _AROUND_BYTES + len(result.chunk) * 4 // 3
+        if type(result) in _OF_ANY_SIZE:
             return len(_encode(result)) + 64
         return _SMALL_RESULT
+
+    def room_for_bytes(self, max_message: int) -> int:
+        return (max_message - _AROUND_BYTES) * 3 // 4
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
         answer = ErrorMessage.of(id, error)
@@ -148,6 +174,14 @@ def _body_delta_parts(delta: HttpBodyDelta) -> Iterator[bytes]:
     yield b'","done":%b,"error":%b}}' % (_encode(delta.done), _encode(delta.error))
 
 
+def _invalid_content(params: Raw) -> InvalidRequest:
+    """The error for a file's content that is no base64; it is one of the request, not of its params (wire-spec 7)."""
+    text = msgspec.json.decode(params)["dataBase64"]
+    symbol = _NO_SYMBOL.search(text)
+    fault = "Invalid padding" if symbol is None else f"Invalid symbol {ord(symbol[0])}, offset {symbol.start()}."
+    return InvalidRequest(f"fs/writeFile requires valid base64 dataBase64: {fault}", {"kind": "invalidInput"})
+
+
 def _check_strictness(message: bytes, envelope: Envelope) -> None:
     """Raise StrictnessError or UnicodeDecodeError for what msgspec lets pass."""
     if not message.isascii():
@@ -172,8 +206,28 @@ def _is_plain(message: bytes, envelope: Envelope) -> bool:
     return message.count(b":") == keys and (_BRACKET not in message or message.count(b"[") < _SHALLOW)
 
 
-def _has_large_chunks(result: ProcessReadResult) -> bool:
+def _has_large_chunks(result: Any) -> bool:
     return bool(result.chunks) and result.output_size >= _TEMPLATE_FROM * len(result.chunks)
+
+
+def _large_result_parts(id: RequestId, result: Any) -> Iterator[bytes] | None:
+    """The answer in parts, for results with much binary data; None for others."""
+    kind = type(result)
+    if kind is ProcessReadResult and _has_large_chunks(result):
+        return _read_result_parts(id, result)
+    if kind is ReadFileResult and len(result.data_base64) >= _TEMPLATE_FROM:
+        return _bytes_result_parts(id, b'{"dataBase64":"', result.data_base64, b'"}')
+    if kind is ReadBlockResult and len(result.chunk) >= _TEMPLATE_FROM:
+        return _bytes_result_parts(id, b'{"chunk":"', result.chunk, b'","eof":%b}' % _encode(result.eof))
+    return None
+
+
+def _bytes_result_parts(id: RequestId, head: bytes, data: bytes, tail: bytes) -> Iterator[bytes]:
+    yield b'{"id":%b,"result":%b' % (_encode(id), head)
+    rest = memoryview(data)
+    for start in range(0, len(data), _PIECE):
+        yield _b64encode(rest[start : start + _PIECE])
+    yield tail + b"}"
 
 
 def _read_result_parts(id: RequestId, result: ProcessReadResult) -> Iterator[bytes]:

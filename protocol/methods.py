@@ -5,6 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from protocol.environment import EnvironmentInfo, EnvironmentStatus
+from protocol.filesystem import (
+    CanonicalizeParams,
+    CanonicalizeResult,
+    CreateDirectoryParams,
+    GetMetadataParams,
+    GetMetadataResult,
+    ReadFileParams,
+    ReadFileResult,
+    RemoveParams,
+    WalkParams,
+    WalkResult,
+    WriteFileParams,
+)
 from protocol.http import HttpRequestParams, HttpRequestResult
 from protocol.process import (
     ProcessAttachParams,
@@ -64,6 +77,13 @@ METHODS: dict[str, Method] = {
         Method("process/detach", ProcessDetachParams, Empty, "exec"),
         Method("process/signal", ProcessSignalParams, Empty, "exec"),
         Method("process/terminate", ProcessTerminateParams, ProcessTerminateResult, "exec"),
+        Method("fs/readFile", ReadFileParams, ReadFileResult, "filesystem"),
+        Method("fs/writeFile", WriteFileParams, Empty, "filesystem"),
+        Method("fs/createDirectory", CreateDirectoryParams, Empty, "filesystem"),
+        Method("fs/getMetadata", GetMetadataParams, GetMetadataResult, "filesystem"),
+        Method("fs/canonicalize", CanonicalizeParams, CanonicalizeResult, "filesystem"),
+        Method("fs/walk", WalkParams, WalkResult, "filesystem"),
+        Method("fs/remove", RemoveParams, Empty, "filesystem"),
         Method("http/request", HttpRequestParams, HttpRequestResult, "http"),
     )
 }

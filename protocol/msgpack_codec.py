@@ -18,6 +18,7 @@ from protocol import msgpack_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
 from protocol.errors import ExecServerError, ParseError
+from protocol.filesystem import CanonicalizeResult, ReadBlockResult, ReadDirectoryResult, ReadFileResult, WalkResult
 from protocol.http import HttpRequestResult
 from protocol.json_strict import StrictnessError
 from protocol.methods import Method
@@ -31,6 +32,9 @@ _CHUNK_MEMBERS = 64
 """Bytes of a chunk in a result beside its data, at most."""
 _SMALL_RESULT = 2048
 """Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
+_AROUND_BYTES = 512
+"""What a result takes beside its one member of bytes, rather more than that."""
+_OF_ANY_SIZE = (ProcessListResult, ProcessScreenResult, CanonicalizeResult, ReadDirectoryResult, WalkResult)
 _THREE_MEMBERS = b"\x83"
 """The first byte of a request without `trace`."""
 _CHEAP_PROOF_UP_TO = 16 * 1024
@@ -73,6 +77,9 @@ class MsgpackCodec:
         return _encode(ResultMessage(id, result))
 
     def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
+        if type(result) is ReadFileResult:
+            yield from _file_pieces(id, result.data_base64)
+            return
         if type(result) is not ProcessReadResult:
             yield self.encode_result(id, result)
             return
@@ -96,9 +103,16 @@ class MsgpackCodec:
             return 512 + result.output_size
         if type(result) is HttpRequestResult:
             return result.size_beside_body + len(result.body_base64)
-        if type(result) in (ProcessListResult, ProcessScreenResult):
+        if type(result) is ReadFileResult:
+            return _AROUND_BYTES + len(result.data_base64)
+        if type(result) is ReadBlockResult:
+            return _AROUND_BYTES + len(result.chunk)
+        if type(result) in _OF_ANY_SIZE:
             return len(_encode(result)) + 64
         return _SMALL_RESULT
+
+    def room_for_bytes(self, max_message: int) -> int:
+        return max_message - _AROUND_BYTES
 
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
         answer = ErrorMessage.of(id, error)
@@ -134,6 +148,19 @@ def _plain_envelope(message: bytes) -> Envelope | None:
 
 def _params_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
     return msgspec.msgpack.Decoder(kind).decode
+
+
+def _file_pieces(id: RequestId, data: bytes) -> Iterator[bytes]:
+    head = b"\x82\xa2id%b\xa6result\x81\xaadataBase64%b" % (_encode(id), _bin_header(len(data)))
+    yield head + data[:_PIECE]
+    for start in range(_PIECE, len(data), _PIECE):
+        yield data[start : start + _PIECE]
+
+
+def _bin_header(size: int) -> bytes:
+    if size < 1 << 8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
 
 
 def _array_header(count: int) -> bytes:

@@ -35,6 +35,11 @@ def native_path(text: str) -> str:
     return _from_uri(text)
 
 
+def file_path(text: str) -> str:
+    """`native_path` without slashes at the end, which mean nothing in a `file:` URI. Raises as that does."""
+    return native_path(text).rstrip("/") or "/"
+
+
 def cwd_path(text: str) -> str:
     """`native_path` for the `cwd` of a process, with the error texts of that member."""
     try:

@@ -164,7 +164,7 @@ def packed(text: str) -> bytes:
     """A message to the server in MessagePack."""
     message = json.loads(text)
     params = message.get("params", {})
-    for member in {"chunk", "bodyBase64"} & params.keys():
+    for member in {"chunk", "dataBase64", "bodyBase64"} & params.keys():
         params[member] = base64.b64decode(params[member])
     return msgspec.msgpack.encode(message)
 

@@ -14,11 +14,14 @@ from operator import le
 from pathlib import Path
 from typing import Any
 
+from actors.pool import FILE_POOL, SPAWN_POOL
 from tests.client import PATIENCE_S, Client, StdioLink, StdioMapLink
 from tests.encodings import ENCODINGS
 
 ROOT = Path(__file__).parent.parent
 LINE_LIMIT = 256 << 20
+POOLED = 1 + SPAWN_POOL.size + FILE_POOL.size
+"""Threads that a server may have for good: the loop's and those of its pools."""
 
 
 class Facts:
@@ -40,6 +43,10 @@ class Facts:
         tasks = Path(f"/proc/{self.pid}/task").glob("*/comm")
         return sum(not task.read_text().startswith("iou-") for task in tasks)
 
+    def threads_left(self) -> int:
+        """Threads beyond those that the pools keep once they have been needed, 0 for none."""
+        return max(0, self.threads() - POOLED)
+
     def rss(self) -> int:
         """Resident bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -52,8 +59,8 @@ class Facts:
         return pids
 
     def load(self) -> tuple[int, int, int]:
-        """Descriptors, threads and children: what must be as before once all is over."""
-        return len(self.descriptors()), self.threads(), len(self.children())
+        """Descriptors, threads beyond the pools', and children: what must be as before once all is over."""
+        return len(self.descriptors()), self.threads_left(), len(self.children())
 
     async def falls_to(self, load: tuple[int, int, int]) -> None:
         """Wait until there are no more descriptors, threads and children than these."""

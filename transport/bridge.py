@@ -50,6 +50,7 @@ from protocol.errors import (
     InvalidRequest,
     ParseError,
 )
+from protocol.filesystem import WriteBlockParams, WriteFileParams
 from protocol.http import HttpBodyDelta, HttpRequestParams
 from protocol.methods import METHODS, Method
 from protocol.process import (
@@ -245,7 +246,7 @@ class BridgeActor(GuardedActor):
         self._session_id = wanted if isinstance(wanted, str) else None
         token = self._hold(Pending(request.id, "initialize", None, 0, False))
         self._initialize_params = params
-        self.send(self._router, Initialize(token, params))
+        self.send(self._router, Initialize(token, params, self._codec.room_for_bytes(params.max_message)))
 
     def _check_phase(self, method: Method) -> None:
         if self._phase is Phase.NEW:
@@ -548,9 +549,11 @@ class BridgeActor(GuardedActor):
 
 
 def written_bytes(params: msgspec.Struct) -> int:
-    """Bytes of a request that are kept until it is answered."""
-    if isinstance(params, ProcessWriteParams):
+    """Bytes that a request brings, to a process, a file or a web server: they are kept until it is answered."""
+    if isinstance(params, (ProcessWriteParams, WriteBlockParams)):
         return len(params.chunk)
+    if isinstance(params, WriteFileParams):
+        return len(params.data_base64)
     if isinstance(params, HttpRequestParams):
         return len(params.body_base64 or b"")
     return 0

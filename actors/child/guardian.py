@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _PENDING_LIMIT: Final = 1 << 20
 """Bytes kept for a guardian that does not read; then it is replaced."""
+_UNTOLD_LIMIT: Final = 256
+"""Sessions that the guardian may not know yet."""
 _RESTART_PAUSE: Final = 1.0
 _GOODBYE_MS: Final = 1000
 
@@ -112,6 +114,8 @@ class Guardian:
         self._pidfd = -1
         self._pipe = -1
         self._pending = bytearray()
+        self._untold: dict[int, None] = {}
+        """Sessions that it has not been told of, in the order in which they came."""
         self._not_before = 0.0
         _running.append(self)
 
@@ -146,6 +150,7 @@ class Guardian:
         with CHILDREN.lock:
             self._pid, self._pidfd, self._pipe = pid, pidfd, writer
             self._pending.clear()
+            self._untold.clear()
             self._send(b"".join(b"+ %d\n" % sid for sid in CHILDREN.set_watcher(self)))
         return True
 
@@ -162,12 +167,23 @@ class Guardian:
         return pid, pidfd
 
     def add(self, sid: int) -> None:
-        """For the table: session `sid` is to end with this process."""
-        self._send(b"+ %d\n" % sid)
+        """For the table: session `sid` is to end with this process.
+
+        Where children are born with a mark the guardian knows them by that, and is told of sessions only at the next
+        `check`: for most commands, which are over by then, it is not woken at all.
+        """
+        if self._pipe < 0:
+            return
+        self._untold[sid] = None
+        if not tag.marks_self() or len(self._untold) >= _UNTOLD_LIMIT:
+            self._tell()
 
     def remove(self, sid: int) -> None:
         """For the table: session `sid` is none of ours any more."""
-        self._send(b"- %d\n" % sid)
+        if sid in self._untold:
+            del self._untold[sid]
+        else:
+            self._send(b"- %d\n" % sid)
 
     def check(self) -> bool:
         """Replace the guardian if it has died or does not read; write what it has not taken yet. Whether one
@@ -176,7 +192,7 @@ class Guardian:
         Closes the old `fileno`: no loop may be watching that number during the call.
         """
         with CHILDREN.lock:
-            self._flush()
+            self._tell()
             if self._pid and self._has_died():
                 log.warning("the guardian has died and is replaced")
                 self._drop()
@@ -225,6 +241,12 @@ class Guardian:
             *marks,
         ]
 
+    def _tell(self) -> None:
+        """Tell of all sessions that it does not know yet, and what it has not taken."""
+        untold = b"".join(b"+ %d\n" % sid for sid in self._untold)
+        self._untold.clear()
+        self._send(untold)
+
     def _send(self, data: bytes) -> None:
         if self._pipe < 0:
             return
@@ -255,6 +277,7 @@ class Guardian:
 
     def _close_pipe(self) -> None:
         self._pending.clear()
+        self._untold.clear()
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1

@@ -23,6 +23,7 @@ from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.limits import Limits, remove_group
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
+from actors.child.warm import QUICK_S, WARM, Key
 from actors.pool import SPAWN_POOL
 from actors.sandbox.enclosure import enclosure
 from actors.sandbox.entrance import ENVIRONMENT, Entrance
@@ -31,7 +32,7 @@ from protocol.sandbox import Sandbox, to_enforce
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_soon"]
+__all__ = ["Child", "ExitStatus", "SpawnRequest", "SpawnTicket", "spawn", "spawn_at_once", "spawn_soon"]
 
 _BUSY_WAITS: Final = (0.001, 0.002, 0.004, 0.008, 0.016)
 """Seconds between tries while the program is open for writing (ETXTBSY): a script that was just written."""
@@ -60,6 +61,16 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     sandbox: Sandbox | None = None
     """A managed one is enforced."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether the program is executed as it is; limits and sandboxes cost files and time."""
+        return self.limits is None and to_enforce(self.sandbox) is None
+
+    @property
+    def key(self) -> Key:
+        """What of it decides which files are looked at before the program runs."""
+        return self.argv[0] if self.argv else "", self.cwd, self.env.get("PATH")
+
 
 class _Limits:
     child_open_files: int | None = None
@@ -70,9 +81,9 @@ def set_child_open_files(soft: int | None) -> None:
     _Limits.child_open_files = soft
 
 
-def spawn(request: SpawnRequest) -> Child:
+def spawn(request: SpawnRequest, *, patient: bool = True) -> Child:
     """Start the command; returns when its program is being executed. Blocks for about 0.2 ms, or for as long
-    as the disk takes; up to 31 ms where the program is still open for writing.
+    as the disk takes; up to 31 ms where the program is still open for writing, unless it is not `patient`.
 
     The program is looked for as execvp(3) does, in the child's PATH if `env` has one, else in this process's;
     a file without `#!` that the kernel cannot execute is run by /bin/sh, likewise.
@@ -93,7 +104,7 @@ def spawn(request: SpawnRequest) -> Child:
     if request.sandbox is not None and permissions is not None:
         entrance = Entrance(enclosure(request.sandbox, permissions), program, argv, env, cwd)
         return _spawn_inside(entrance, request)
-    return _spawn_limited(_Execution(program, argv, env, cwd), request)
+    return _spawn_limited(_Execution(program, argv, env, cwd, _BUSY_WAITS if patient else ()), request)
 
 
 def _spawn_inside(entrance: Entrance, request: SpawnRequest) -> Child:
@@ -104,7 +115,7 @@ def _spawn_inside(entrance: Entrance, request: SpawnRequest) -> Child:
             bwrap, argv = entrance.open(_Limits.child_open_files)
         except OSError as error:
             raise _failure(error, "descriptors", "no descriptor left for a sandbox") from None
-        child = _spawn_limited(_Execution(bwrap, argv, ENVIRONMENT, b"/", entrance.passed), request)
+        child = _spawn_limited(_Execution(bwrap, argv, ENVIRONMENT, b"/", passed=entrance.passed), request)
         entrance.close_passed()
         entrance.confirm(child)
     except BaseException:
@@ -193,6 +204,7 @@ class _Execution(msgspec.Struct, frozen=True):
     argv: list[bytes]
     env: list[bytes]
     cwd: bytes
+    busy_waits: tuple[float, ...] = _BUSY_WAITS
     passed: tuple[int, ...] = ()
     """The descriptors of a sandbox's entrance (see `Stdio`)."""
 
@@ -200,12 +212,13 @@ class _Execution(msgspec.Struct, frozen=True):
         """The pid and mark. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises
         SpawnError.
         """
-        for wait in (*_BUSY_WAITS, None):
+        for wait in (*self.busy_waits, None):
             try:
                 return tag.marked(lambda: posix_spawn(self.program, self.argv, self.env, self.cwd, stdio))
             except OSError as error:
                 if error.errno == errno.ENOEXEC and self.program != _SHELL:
-                    return _Execution(_SHELL, [_SHELL, self.program, *self.argv[1:]], self.env, self.cwd).start(stdio)
+                    argv = [_SHELL, self.program, *self.argv[1:]]
+                    return msgspec.structs.replace(self, program=_SHELL, argv=argv).start(stdio)
                 if error.errno != errno.ETXTBSY or wait is None:
                     raise self._explained(error, stdio) from None
             time.sleep(wait)
@@ -401,15 +414,23 @@ class SpawnTicket:
         if self._abandoned or request is None:
             return
         child: Child | None = None
+        seconds = 0.0
         try:
             if self._before is not None:
                 self._before()
+            started = time.monotonic()
             child = spawn(request)
+            seconds = time.monotonic() - started
         except ExecServerError as error:
             self._error = error
         except Exception as error:
             log.exception("spawn failed in an unexpected way")
             self._error = SpawnError("spawnFailed", f"{type(error).__name__}: {error}")
+        self._hand_over(child)
+        if child is not None:
+            _learn(request, seconds)
+
+    def _hand_over(self, child: Child | None) -> None:
         with self._lock:
             self._over = True
             if not self._abandoned:
@@ -422,6 +443,49 @@ class SpawnTicket:
     def _close_eventfd(self) -> None:
         os.close(self._eventfd)
         self._eventfd = -1
+
+
+def _learn(request: SpawnRequest, seconds: float) -> None:
+    """In a thread: whether the next such start may go without one."""
+    if request.plain and not WARM.holds(request.key):
+        try:
+            places = _looked_at(request)
+        except OSError:
+            return  # moved away since
+        WARM.learn(request.key, seconds, places)
+
+
+def _looked_at(request: SpawnRequest) -> list[bytes]:
+    """The places on the disk that a start looks at: the directory, the program, and where that was looked for."""
+    argv, _, cwd = _encoded(request)
+    name, path = argv[0], request.env.get("PATH")
+    searched = (os.environ.get("PATH", os.defpath) if path is None else path).encode("utf-8", "surrogateescape")
+    found = os.path.join(cwd, find_program(name, cwd, searched))
+    places = [cwd, found]
+    if b"/" not in name:
+        folders = [os.path.join(cwd, folder) for folder in searched.split(b":")]
+        places += [folder for folder in folders if os.path.isdir(folder)]
+    return places
+
+
+def spawn_at_once(request: SpawnRequest) -> Child | None:
+    """`spawn` for the loop, where that is sure not to block it; None: take `spawn_soon`. Raises SpawnError."""
+    if not request.plain or not WARM.holds(request.key):
+        return None
+    with tag.unless_busy() as free:
+        if not free:
+            return None
+        started = time.monotonic()
+        try:
+            child = spawn(request, patient=False)
+        except SpawnError as error:
+            WARM.forget(request.key)
+            if error.data is not None and error.data.get("errno") == errno.ETXTBSY:
+                return None
+            raise
+    if time.monotonic() - started > QUICK_S:
+        WARM.forget(request.key)
+    return child
 
 
 def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None) -> SpawnTicket:

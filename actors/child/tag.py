@@ -12,12 +12,13 @@ was itself started by a server marks its own commands anew.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import resource
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 _LOWEST: Final = 1 << 61
@@ -28,7 +29,7 @@ RANGE: Final = 1 << 32
 class _Marks:
     base = 0
     numbers = itertools.count(1)
-    lock = threading.Lock()
+    lock = threading.RLock()
     on_self = False
 
 
@@ -45,6 +46,11 @@ def mark_self() -> bool:
     marked.
     """
     _Marks.on_self = _set(0, _Marks.base)
+    return _Marks.on_self
+
+
+def marks_self() -> bool:
+    """Whether this process carries its own mark, so that whatever descends from it carries one too."""
     return _Marks.on_self
 
 
@@ -66,6 +72,17 @@ def marked(spawn: Callable[[], int]) -> tuple[int, int]:
             return spawn(), mark
         finally:
             _set(0, _Marks.base)
+
+
+@contextlib.contextmanager
+def unless_busy() -> Iterator[bool]:
+    """True for a block in which `marked` does not wait; False where a spawn of another thread is under way."""
+    free = _Marks.lock.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            _Marks.lock.release()
 
 
 def of(pid: int) -> int:
@@ -91,7 +108,7 @@ def _set(pid: int, mark: int) -> bool:
 def _renew() -> None:
     _Marks.base = _LOWEST + secrets.randbits(24) * RANGE
     _Marks.numbers = itertools.count(1)
-    _Marks.lock = threading.Lock()
+    _Marks.lock = threading.RLock()
     _Marks.on_self = False
 
 

@@ -1,31 +1,53 @@
-"""fs/getMetadata: what a path leads to."""
+"""fs/getMetadata and fs/canonicalize: what a path leads to."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-from protocol.errors import InvalidRequest
-from protocol.filesystem import GetMetadataParams, GetMetadataResult, file_error
-from protocol.paths import native_path
+from actors.filesystem.location import errors_about, located
+from actors.filesystem.system import birth_time_ms
+from protocol.filesystem import (
+    CanonicalizeParams,
+    CanonicalizeResult,
+    GetMetadataParams,
+    GetMetadataResult,
+    contains_link,
+)
+from protocol.paths import file_path, path_uri
 
 
 def get_metadata(params: GetMetadataParams) -> GetMetadataResult:
     """Type, size and times of what the path leads to. Raises ExecServerError."""
-    path = native_path(params.path)
-    try:
-        itself = os.lstat(path)
-        is_symlink = stat.S_ISLNK(itself.st_mode)
-        if is_symlink and params.follow_symlinks is False:
-            raise InvalidRequest(f"path contains a symbolic link: {path}")
-        target = os.stat(path) if is_symlink else itself
-    except OSError as error:
-        raise file_error(error, path) from None
+    path = file_path(params.path)
+    with errors_about(path):
+        if params.follow_symlinks is False:
+            return _without_links(path)
+        is_symlink = stat.S_ISLNK(os.lstat(path).st_mode)
+        return _result(os.stat(path), is_symlink, birth_time_ms(path))
+
+
+def canonicalize(params: CanonicalizeParams) -> CanonicalizeResult:
+    """The same place without links. Raises ExecServerError."""
+    path = file_path(params.path)
+    with errors_about(path):
+        return CanonicalizeResult(path_uri(os.path.realpath(path, strict=True)))
+
+
+def _without_links(path: str) -> GetMetadataResult:
+    with located(path, follow=False) as found:
+        status = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise contains_link(path)
+        return _result(status, False, birth_time_ms(found.name, found.folder, follow=False))
+
+
+def _result(status: os.stat_result, is_symlink: bool, created_at_ms: int) -> GetMetadataResult:
     return GetMetadataResult(
-        is_directory=stat.S_ISDIR(target.st_mode),
-        is_file=stat.S_ISREG(target.st_mode),
+        is_directory=stat.S_ISDIR(status.st_mode),
+        is_file=stat.S_ISREG(status.st_mode),
         is_symlink=is_symlink,
-        size=target.st_size,
-        created_at_ms=0,
-        modified_at_ms=max(0, target.st_mtime_ns // 1_000_000),
+        size=status.st_size,
+        created_at_ms=created_at_ms,
+        modified_at_ms=max(0, status.st_mtime_ns // 1_000_000),
     )

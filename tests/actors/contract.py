@@ -165,7 +165,7 @@ class Client:
         self._bridge = stage.create_client()
 
     def begin(self, resume: str | None) -> None:
-        attached = self._answer(self._ask(self._router, Initialize, InitializeParams("test", resume)))
+        attached = self._answer(self._ask(self._router, Initialize, InitializeParams("test", resume), 1 << 20))
         assert isinstance(attached, Attached), attached
         self.session, self.session_id = attached.session, attached.result.session_id
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from typing import Any
@@ -503,6 +504,58 @@ async def test_an_observer_that_stops_reading_is_skipped_ahead_and_the_owner_is_
         assert watched.gap_bytes > 0 and watched.output_bytes + watched.gap_bytes == size
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_of_two_observers_the_one_that_pauses_is_told_exactly_what_it_missed(url: str) -> None:
+    """100 MB while a viewer's machine sleeps for 5 s: the build goes on, and the viewer is right again afterwards."""
+    size = 100_000_000
+    script = f"read line; head -c {size} /dev/zero; read line; echo again"
+    async with connected(url) as owner, session(url) as fast, session(url) as slow:
+        observe_id = (await owner.initialize())["observeId"]
+        watchers = {fast: Watcher(), slow: Watcher()}
+        process = await owner.start("p", "/bin/sh", "-c", script, pipeStdin=True, keep=False)
+        for observer, watcher in watchers.items():
+            observer.processes["p"] = watcher  # type: ignore[assignment]
+            await observer.call("process/attach", observeId=observe_id, processId="p")
+        slow.stop_reading()
+        paused = asyncio.create_task(asyncio.sleep(5))
+        await process.write(b"go\n")
+        await owner.until(lambda: process.sizes["stdout"] == size)
+        await fast.until(lambda: watchers[fast].known_bytes == size)
+        await paused
+        assert watchers[slow].known_bytes < size
+        slow.read_on()
+        await slow.until(lambda: watchers[slow].known_bytes == size)
+        assert watchers[slow].gap_bytes > size / 2
+        gaps = watchers[slow].gap_bytes
+        await process.write(b"go\n")
+        for observer, watcher in watchers.items():
+            await observer.until(lambda watcher=watcher: watcher.closed)
+            assert watcher.known_bytes == size + len("again\n")
+        assert watchers[slow].gap_bytes == gaps, "it was skipped ahead although it read again"
+
+
+async def test_an_observer_that_comes_back_says_where_it_was(url: str) -> None:
+    """A viewer that was away while its place was evicted: with `afterOffset` the gap is exact, and never nonsense."""
+    async with connected(url) as owner, session(url) as observer:
+        observe_id = (await owner.initialize())["observeId"]
+        script = "echo first; read line; head -c 3000000 /dev/zero"
+        process = await owner.start("p", "/bin/sh", "-c", script, pipeStdin=True, keep=False)
+        await owner.until(lambda: process.sizes["stdout"] == 6)
+        await process.write(b"go\n")
+        await process.closed()
+        watched: dict[str, Any] = {"observeId": observe_id, "processId": "p", "afterSeq": 1}
+        for wrong in (4_000_000, 3_000_007):
+            error = await expect_error(observer.call("process/attach", **watched, afterOffset=wrong))
+            assert (error.code, error.data["kind"]) == (-32602, "wrongOffset")
+        watcher = Watcher()
+        watcher.next_seq = 2
+        observer.processes["p"] = watcher  # type: ignore[assignment]
+        await observer.call("process/attach", **watched, afterOffset=6)
+        await observer.until(lambda: watcher.closed)
+        assert watcher.gap_bytes > 0 and watcher.known_bytes == 3_000_000
+
+
 class Watcher:
     """Hears events and gaps, and holds the sum to its promise: every seq heard, or in a gap."""
 
@@ -510,6 +563,11 @@ class Watcher:
         self.next_seq = 1
         self.output_bytes = self.gap_bytes = 0
         self.closed = False
+
+    @property
+    def known_bytes(self) -> int:
+        """Of output that it heard, or was told that it did not."""
+        return self.output_bytes + self.gap_bytes
 
     def feed(self, method: str, params: dict[str, Any]) -> None:
         first, last = (params["fromSeq"], params["toSeq"]) if method == "gap" else (params["seq"], params["seq"])

@@ -152,7 +152,7 @@ async def exhaust(client: Client, tty: bool, most: int) -> RpcError:
 async def check_exhaustion(server: Program, tty: bool, reasons: Sequence[str], most: int = 100) -> None:
     """A resource runs out: a clear error, the id is free, nothing leaks, and all is well once it is there again."""
     async with session(server.url) as client:
-        for n in range(3):  # the pool of threads is full then
+        for n in range(3):  # what is loaded once is loaded then
             await client.run(f"first{n}", "/bin/true", tty=tty)
         await eventually(lambda: not server.zombies(), "all are reaped")
         before = server.load()

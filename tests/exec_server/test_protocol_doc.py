@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from actors.router import in_force
 from protocol.errors import HttpErrorKind
+from protocol.filesystem import FILE_KINDS, WalkEntry, WalkError, WalkOptions
 from protocol.http import HttpHeader, HttpRequestHeader
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema
 from protocol.methods import METHODS
@@ -141,6 +142,7 @@ def test_members_of_members_are_described() -> None:
     assert members(ServerInfo) <= in_code(section("initialize"))
     assert members(ResourceLimits) | members(EnvPolicy) <= in_code(section("process/start"))
     assert members(HttpRequestHeader) | members(HttpHeader) <= in_code(section("http/request"))
+    assert members(WalkOptions) | members(WalkEntry) | members(WalkError) <= in_code(section("fs/walk"))
     assert members(ScreenCursor) <= in_code(section("process/screen"))
 
 
@@ -159,6 +161,7 @@ def test_every_kind_of_error_is_described() -> None:
     sources = [path for room in ("protocol", "actors", "transport") for path in (ROOT / room).rglob("*.py")]
     code = "".join(path.read_text() for path in sources)
     sent = {*re.findall(r'"kind": "(\w+)"', code), *re.findall(r'SpawnError\(\s*"(\w+)"', code)}
+    sent |= {kind for kind, _ in FILE_KINDS.values()} | {"other"}  # of an OSError about a file
     sent |= {"spawnNotFound", "spawnPermissionDenied", "resourceExhausted"}  # of an errno
     sent |= set(get_args(HttpErrorKind))
     described = set(re.findall(r"^\| `(\w+)` \| -32\d+ \|", section("Errors"), re.MULTILINE))

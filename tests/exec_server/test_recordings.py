@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ import pyte
 import pytest
 
 from actors.recording import Recording
+from actors.terminal_output import TerminalOutput
 from tests.client import Process, connected, expect_error, session
-from tests.program import Program, program
+from tests.program import ROOT, Program, program
 
 pytestmark = pytest.mark.anyio
 
@@ -127,9 +129,56 @@ async def test_a_replay_shows_what_the_terminal_showed(tmp_path: Path) -> None:
         server.stop()
         recorded(tmp_path)
     (file,) = tmp_path.iterdir()
+    assert screen_of(await played_here(file)) == screen_of(seen)
+
+
+EDITORS = {"curses": [sys.executable, str(ROOT / "tests" / "full_screen.py")]}
+if vim := shutil.which("vim"):
+    EDITORS["vim"] = [vim, "-u", "NONE", "-i", "NONE", "-n", "x.txt"]
+TYPED = "ihello\rworld \u00e9\x1b:set number\r:split\r"
+
+
+async def edit(server: Program, editor: str, folder: Path) -> bytes:
+    """Type into an editor that fills the screen, kill it there, and give all that its terminal showed."""
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+    async with session(server.url) as client:
+        process = await client.start("p", *EDITORS[editor], tty=True, cwd=str(folder), env=environ)
+        for keys in TYPED.partition("\x1b"):
+            await process.write(keys.encode())
+            await client.until(lambda: "world \u00e9" in "".join(screen_of(process.output("pty"))))
+        await client.until(lambda: ":split" in "".join(screen_of(process.output("pty"))))
+        await process.terminate()
+        seen = (await process.closed()).pty
+        assert (await shown(process))["rows"] == screen_of(seen)
+        return seen
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+async def test_an_editor_played_back_leaves_the_same_screen(editor: str, server: Program, tmp_path: Path) -> None:
+    """What was recorded must be what was seen, also of a program that moves, scrolls and erases; on each player."""
+    (folder := tmp_path / "recordings").mkdir()
+    with program("--record", str(folder)) as recorder:
+        seen = await edit(recorder, editor, tmp_path)
+        recorder.stop()
+    (file,) = folder.iterdir()
+    assert screen_of(await played_here(file)) == screen_of(seen)
+    assert screen_of(await played_by_asciinema(server, file, "play", "-s", "1000")) == screen_of(seen)
+    assert screen_of(await played_by_asciinema(server, file, "cat")) == screen_of(seen)
+
+
+async def played_here(file: Path) -> bytes:
     command = [sys.executable, "-m", "exec_server", "replay", str(file), "--speed", "0"]
-    played = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True)
-    assert screen_of(played.stdout) == screen_of(seen)
+    return (await asyncio.to_thread(subprocess.run, command, capture_output=True, check=True)).stdout
+
+
+async def played_by_asciinema(server: Program, file: Path, *arguments: str) -> bytes:
+    """On a terminal, which is what the player expects."""
+    environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", "HOME": str(file.parent.parent)}
+    async with session(server.url) as client:
+        player = [sys.executable, "-m", "asciinema", *arguments, str(file)]
+        ended = await (await client.start("p", *player, tty=True, env=environ, cwd=str(ROOT))).closed()
+    assert ended.code == 0, ended.pty
+    return ended.pty
 
 
 @pytest.mark.parametrize("content", ["", "no json\n", '{"version": 9}\n', '{"version": 2}\n[1]\n', "\udcff"])
@@ -143,7 +192,7 @@ def test_a_file_that_is_no_recording_gets_one_line(content: str, tmp_path: Path)
 
 def screen_of(output: bytes) -> list[str]:
     screen = pyte.Screen(80, 24)
-    pyte.ByteStream(screen).feed(output)
+    pyte.ByteStream(screen).feed(TerminalOutput().known(output))
     return [line.rstrip() for line in screen.display]
 
 

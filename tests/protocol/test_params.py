@@ -256,6 +256,12 @@ PROCESS_METHODS = [
 ]
 
 
+FILE_METHODS = [
+    f"fs/{name}"
+    for name in "readFile writeFile createDirectory getMetadata canonicalize walk remove".split()  # noqa: SIM905
+]
+
+
 def test_the_table_of_methods() -> None:
     """A method would be there without its family's handshake error, or missing."""
     assert {name: row.family for name, row in METHODS.items()} == {
@@ -264,5 +270,6 @@ def test_the_table_of_methods() -> None:
         "environment/status": "environment status",
         **dict.fromkeys(PROCESS_METHODS, "exec"),
         "http/request": "http",
+        **dict.fromkeys(FILE_METHODS, "filesystem"),
     }
     assert all(name == row.name for name, row in METHODS.items())

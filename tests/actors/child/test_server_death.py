@@ -53,9 +53,29 @@ def killed_server(way: str, more: str = "") -> list[int]:
     return pids
 
 
-def test_nothing_survives_a_killed_server() -> None:
+@pytest.mark.parametrize("more", ["", "guardian.check()\n"], ids=["at once", "later, when the guardian was told"])
+def test_nothing_survives_a_killed_server(more: str) -> None:
     """Plain, in the background, deaf to hangups, in sessions of their own, daemons: none is left."""
-    assert all(ends(pid) for pid in killed_server("plain"))
+    assert all(ends(pid) for pid in killed_server("plain", more))
+
+
+def test_a_session_that_is_over_is_not_told_as_alive() -> None:
+    """Lost: a stranger's processes, whose session has the number of a command that was over long before."""
+    more = (
+        "stranger = subprocess.Popen(['sleep', '1000'], start_new_session=True)\n"
+        "resource.prlimit(stranger.pid, resource.RLIMIT_RTTIME, (-1, -1))\n"
+        "guardian.add(stranger.pid); guardian.remove(stranger.pid); guardian.check()\n"
+        "say(stranger.pid)\n"
+    )
+    with program("import resource, subprocess\n" + SERVER + more + REST, "plain") as server:
+        assert server.stdout is not None
+        stranger = int(server.stdout.readline())
+        pids = [int(word) for word in server.stdout.readline().split()]
+        server.send_signal(signal.SIGKILL)
+        server.wait(PATIENCE)
+    assert all(ends(pid) for pid in pids)
+    assert alive(stranger)
+    os.kill(stranger, signal.SIGKILL)
 
 
 @pytest.mark.skipif(isinstance(current_cgroup(), str), reason="no cgroup v2 is delegated to this process")

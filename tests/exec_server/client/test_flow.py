@@ -65,8 +65,8 @@ async def test_all_events_of_a_client(one_client: ExecServerClient) -> None:
         await one_client.run(["echo", str(n)])
     kinds = [type(await anext(with_all)).__name__ for _ in range(9)]
     assert kinds == ["Output", "Exited", "Closed"] * 3
-    script = f"for n in $(seq {EVENTS_KEPT + 20}); do echo $n; sleep 0.001; done"
-    await one_client.run(["sh", "-c", script])
+    for _ in range(EVENTS_KEPT // 2 + 10):  # each has two events, whatever becomes of its output
+        await one_client.run(["true"])
     with_all.close()
     taken = [await anext(slow) for _ in range(EVENTS_KEPT)]
     assert not any(isinstance(event, Missed) for event in taken)
