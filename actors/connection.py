@@ -7,11 +7,14 @@ takes its ProcessActors with it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
+from actors import audit
 from actors.answers import unknown_process_answer
 from actors.deadlines import Deadlines
 from actors.flow import OutputFlow
@@ -21,6 +24,7 @@ from actors.messages import (
     Answer,
     Attach,
     AttachFailed,
+    Audited,
     BridgeAttached,
     BridgeDetached,
     Call,
@@ -39,6 +43,7 @@ from actors.messages import (
     ProcessLost,
     ProcessRuns,
     ReadObserved,
+    Reconfigure,
     ReleaseOutput,
     Replay,
     ServiceLost,
@@ -46,11 +51,11 @@ from actors.messages import (
     StartProcess,
 )
 from actors.services import SERVICES, Services
+from actors.start_rules import check_start
 from protocol.environment import EnvironmentStatus
 from protocol.errors import (
     ExecServerError,
     InternalError,
-    InvalidParams,
     InvalidRequest,
     MethodNotFound,
     ProcessExists,
@@ -90,6 +95,8 @@ class Process:
     """Native."""
     pid: int | None = None
     started_at_ms: int = 0
+    by: tuple[str, str] = ("", "")
+    """Who asked for it."""
     running: bool = True
     exit_code: int | None = None
     signal: str | None = None
@@ -122,6 +129,7 @@ class ConnectionActor(GuardedActor):
         self._newest = 0
         self._gone: deque[Address] = deque(maxlen=REMEMBERED_BRIDGES)
         self._processes: dict[str, Process] = {}
+        self._running = 0
         self._attachments: dict[str, int] = {}
         """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
         self._flow = OutputFlow()
@@ -135,6 +143,10 @@ class ConnectionActor(GuardedActor):
         early, self._early = self._early, []
         for each in early:
             self.receiveMessage(each, each.bridge)
+
+    def receiveMsg_Reconfigure(self, message: Reconfigure, router: Address) -> None:
+        if self._open is not None:
+            self._open = msgspec.structs.replace(self._open, settings=message.settings)
 
     # -- the client's requests ----------------------------------------------------------------------------------
 
@@ -195,13 +207,18 @@ class ConnectionActor(GuardedActor):
         if params.process_id in self._processes or params.process_id in self._attachments:
             self.send(message.bridge, Failure(message.token, ProcessExists(params.process_id)))
             return
+        by = ("", "") if self._attached is None else self._attached.client
+        cwd = params.cwd
         try:
             cwd = cwd_path(params.cwd)
-        except InvalidParams as error:
+            check_start(params, self._running, self._open.settings)
+        except ExecServerError as error:
+            self._audit(audit.failed, params, cwd, by, error)
             self.send(message.bridge, Failure(message.token, error))
             return
         process = self.createActor(self._open.process_class)
-        self._processes[params.process_id] = Process(process, params, cwd)
+        self._processes[params.process_id] = Process(process, params, cwd, by=by)
+        self._running += 1
         self._flow.add(params.process_id)
         start = StartProcess(
             session_id=self._open.session_id,
@@ -267,17 +284,33 @@ class ConnectionActor(GuardedActor):
     def receiveMsg_ProcessRuns(self, message: ProcessRuns, sender: Address) -> None:
         process = self._processes.get(message.process_id)
         if process is not None:
-            process.pid, process.started_at_ms, process.running = message.pid, message.started_at_ms, True
+            process.pid, process.started_at_ms = message.pid, message.started_at_ms
+            self._audit(audit.started, process.params, process.cwd, process.by, message.pid, message.started_at_ms)
 
     def receiveMsg_ProcessExits(self, message: ProcessExits, sender: Address) -> None:
         process = self._processes.get(message.process_id)
         if process is not None:
-            process.running, process.exit_code, process.signal = False, message.exit_code, message.signal
+            self._stopped(process)
+            process.exit_code, process.signal = message.exit_code, message.signal
+            how = (message.exit_code, message.signal, message.reason)
+            self._audit(audit.ended, message.process_id, process.pid, *how)
+
+    def _stopped(self, process: Process) -> None:
+        self._running -= process.running
+        process.running = False
+
+    def _audit(self, entry: Callable[..., Audited], *facts: Any) -> None:
+        """Have the audit log tell `entry` of these facts, if there is one."""
+        if self._open is not None and self._open.audit is not None:
+            self.send(self._open.audit, entry(self._open.session_id, *facts))
 
     # -- processes that end -------------------------------------------------------------------------------------
 
     def receiveMsg_StartFailed(self, message: StartFailed, process: Address) -> None:
-        self._processes.pop(message.process_id, None)
+        failed = self._processes.pop(message.process_id, None)
+        if failed is not None:
+            self._stopped(failed)
+            self._audit(audit.failed, failed.params, failed.cwd, failed.by, message.error)
         self._flow.remove(message.process_id)
         self._go_on_releasing()
         self.send(message.bridge, Failure(message.token, message.error))
@@ -308,7 +341,10 @@ class ConnectionActor(GuardedActor):
             return  # one of those that were told to end
         process_id = lost[0]
         log.error("the actor of process %r ended by itself", process_id)
-        del self._processes[process_id]
+        gone = self._processes.pop(process_id)
+        if gone.running:
+            self._stopped(gone)
+            self._audit(audit.ended, process_id, gone.pid, None, None, "actorLost")
         self._flow.remove(process_id)
         self._deadlines.cancel(process_id)
         self._go_on_releasing()
@@ -369,6 +405,9 @@ class ConnectionActor(GuardedActor):
             self.send(self._processes[process_id].actor, ReleaseOutput())
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, router: Address) -> None:
+        for process_id, process in self._processes.items():
+            if process.running and process.pid is not None:
+                self._audit(audit.ended, process_id, process.pid, None, None, "sessionEnded")
         self._processes.clear()
         self._services.clear()
 

@@ -6,7 +6,7 @@ Messages are passed by reference within a process, so nothing that a message hol
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,15 +37,22 @@ class Configured(msgspec.Struct, frozen=True, gc=False):
     """The router's answer to Configure: it takes bridges from now on."""
 
 
+class Reconfigure(msgspec.Struct, frozen=True, gc=False):
+    """Server to router, and on to every ConnectionActor: these settings hold for what begins from now on."""
+
+    settings: Settings
+
+
 class Initialize(msgspec.Struct, frozen=True, gc=False):
     """Bridge to router: open a session, or resume the one that the params name.
 
-    `max_bytes` is the longest member of bytes that an answer to this client may have.
+    `max_bytes` is the longest member of bytes that an answer to this client may have. `peer` says who is connected.
     """
 
     token: int
     params: InitializeParams
     max_bytes: int
+    peer: str = ""
 
 
 class Attached(msgspec.Struct, frozen=True, gc=False):
@@ -117,6 +124,8 @@ class OpenSession(msgspec.Struct, frozen=True, gc=False):
     session_id: str
     settings: Settings
     process_class: str = "actors.process.ProcessActor"
+    audit: Address | None = None
+    """The AuditActor, where there is an audit log."""
 
 
 class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +136,8 @@ class BridgeAttached(msgspec.Struct, frozen=True, gc=False):
     """The longest message that its client takes, in bytes."""
     max_bytes: int
     """The longest member of bytes that fits into such a message in the client's encoding."""
+    client: tuple[str, str] = ("", "")
+    """Who is connected, and what it calls itself; for the audit log."""
 
 
 class BridgeDetached(msgspec.Struct, frozen=True, gc=False):
@@ -301,6 +312,7 @@ class ProcessExits(msgspec.Struct, frozen=True, gc=False):
     process_id: str
     exit_code: int
     signal: str | None
+    reason: str = "exited"
 
 
 class ProcessEvent(msgspec.Struct, frozen=True, gc=False):
@@ -355,3 +367,32 @@ class Shutdown(msgspec.Struct, frozen=True, gc=False):
 
 class ShutdownDone(msgspec.Struct, frozen=True, gc=False):
     """The router's answer to Shutdown: every session has been told to end."""
+
+
+class OpenAudit(msgspec.Struct, frozen=True, gc=False):
+    """Router to AuditActor, first of all and when settings change: the file, and whether argv is shown."""
+
+    path: str
+    show_argv: bool
+
+
+class Audited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """ConnectionActor to AuditActor: a line of the log. `session` is no power over the session."""
+
+    at_ms: int
+    event: Literal["started", "failed", "ended"]
+    session: str
+    process: str
+    peer: str = ""
+    client: str = ""
+    argv: list[str] | None = None
+    argv_sha256: str | None = None
+    cwd: str | None = None
+    tty: bool | None = None
+    mode: str | None = None
+    pid: int | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    reason: str | None = None
+    code: int | None = None
+    kind: str | None = None

@@ -409,7 +409,7 @@ class ProcessActor(GuardedActor):
             self._deadlines.cancel(key)
         exit = self._record.exited(status.code, status.signal, self._reason)
         self._tell(exit)
-        self.send(self._connection, ProcessExits(self._process_id, exit.exit_code, exit.signal))
+        self.send(self._connection, ProcessExits(self._process_id, exit.exit_code, exit.signal, exit.reason))
         wait_ms = self._start.params.closed_after_exit_ms
         if wait_ms is not None and self._streams.outputs:
             self._deadlines.set("closed", wait_ms / 1000)

@@ -37,12 +37,14 @@ from actors.messages import (
     Initialize,
     Notify,
     Observe,
+    OpenAudit,
     OpenSession,
     Probe,
     ProcessEvent,
     ProcessLost,
     ProcessStarted,
     ReadObserved,
+    Reconfigure,
     ReleaseOutput,
     Relieved,
     Replay,
@@ -51,6 +53,7 @@ from actors.messages import (
     ShutdownDone,
 )
 from actors.observers import Observer, Observers
+from actors.settings import Settings
 from protocol.errors import (
     ActorLost,
     ExecServerError,
@@ -102,6 +105,8 @@ class Client(NamedTuple):
     token: int
     max_message: int
     max_bytes: int
+    name: tuple[str, str]
+    """Who is connected, and what it calls itself."""
 
 
 @dataclass(slots=True)
@@ -112,6 +117,7 @@ class Session:
     observe_id: str
     connection: Address
     ttl: float
+    asked_ttl: float | None = None
     bridge: Address | None = None
     congested: bool = False
     visited: set[str] = field(default_factory=set)
@@ -131,13 +137,26 @@ class RouterActor(GuardedActor):
         """Attachments whose Replay is awaited: observer and alias -> observed session, question."""
         self._deadlines = Deadlines(self.wakeupAfter)
         self._config: Configure | None = None
+        self._audit: Address | None = None
         self._closing = False
 
     # -- the server's own ---------------------------------------------------------------------------------------
 
     def receiveMsg_Configure(self, message: Configure, sender: Address) -> None:
         self._config = message
+        if message.settings.audit is not None:
+            self._audit = self.createActor("actors.audit.AuditActor")
+            self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
         self.send(sender, Configured())
+
+    def receiveMsg_Reconfigure(self, message: Reconfigure, sender: Address) -> None:
+        assert self._config is not None
+        self._config = msgspec.structs.replace(self._config, settings=message.settings)
+        if self._audit is not None and message.settings.audit is not None:
+            self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
+        for session in self._sessions.values():
+            session.ttl, settings = self._life_of(session.asked_ttl)
+            self.send(session.connection, Reconfigure(settings))
 
     def receiveMsg_Shutdown(self, message: Shutdown, sender: Address) -> None:
         self._closing = True
@@ -154,7 +173,8 @@ class RouterActor(GuardedActor):
         if self._closing or self._config is None:
             self.send(bridge, Failure(message.token, InternalError("the server is shutting down")))
             return
-        client = Client(bridge, message.token, message.params.max_message, message.max_bytes)
+        name = (message.peer, message.params.client_name)
+        client = Client(bridge, message.token, message.params.max_message, message.max_bytes, name)
         wanted = message.params.resume_session_id
         if not isinstance(wanted, str):
             self._attach(self._create(message.params), client)
@@ -169,17 +189,23 @@ class RouterActor(GuardedActor):
 
     def _create(self, params: InitializeParams) -> Session:
         assert self._config is not None
-        settings = self._config.settings
-        ttl = settings.session_ttl
-        if params.session_ttl_ms is not None:
-            ttl = min(params.session_ttl_ms / 1000, settings.max_session_ttl)
-            settings = msgspec.structs.replace(settings, process_retention=ttl)
+        asked_ttl = None if params.session_ttl_ms is None else params.session_ttl_ms / 1000
+        ttl, settings = self._life_of(asked_ttl)
         connection = self.createActor(self._config.connection_class)
-        session = Session(str(uuid.uuid4()), str(uuid.uuid4()), connection, ttl)
+        session = Session(str(uuid.uuid4()), str(uuid.uuid4()), connection, ttl, asked_ttl)
         self._sessions[session.session_id] = session
         self._by_observe_id[session.observe_id] = session
-        self.send(connection, OpenSession(session.session_id, settings, self._config.process_class))
+        self.send(connection, OpenSession(session.session_id, settings, self._config.process_class, self._audit))
         return session
+
+    def _life_of(self, asked_ttl: float | None) -> tuple[float, Settings]:
+        """How long a session lives without a connection, by its client's wish, and its settings."""
+        assert self._config is not None
+        settings = self._config.settings
+        if asked_ttl is None:
+            return settings.session_ttl, settings
+        ttl = min(asked_ttl, settings.max_session_ttl)
+        return ttl, msgspec.structs.replace(settings, process_retention=ttl)
 
     def _attach(self, session: Session, client: Client) -> None:
         assert self._config is not None
@@ -194,7 +220,8 @@ class RouterActor(GuardedActor):
             extensions=in_force(screen=settings.screen, record=settings.record is not None),
         )
         self.send(client.bridge, Attached(client.token, result, session.connection))
-        self.send(session.connection, BridgeAttached(client.bridge, client.max_message, client.max_bytes))
+        attached = BridgeAttached(client.bridge, client.max_message, client.max_bytes, client.name)
+        self.send(session.connection, attached)
 
     def receiveMsg_BridgeClosed(self, message: BridgeClosed, bridge: Address) -> None:
         if message.session_id is None:

@@ -30,6 +30,12 @@ class Settings(msgspec.Struct, frozen=True):
     outbound_high_water: int = 1 << 20
     max_http_body: int = 64 << 20
     """The largest body of a response that is answered as a whole."""
+    max_processes_per_session: int = 4096
+    allow_direct_exec: bool = True
+    allow_prepared_exec: bool = True
+    audit: str | None = None
+    """The file that tells who started what; None: nothing does."""
+    audit_argv: bool = False
     probe_timeout: float = 2.0
     end_of_input_grace: float = 5.0
     max_pending_requests: int = 20_000

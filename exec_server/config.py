@@ -1,14 +1,15 @@
-"""What a server can be told, in one table: each option is a flag and an environment variable of the same name.
+"""What a server can be told, in one table: each option is a flag, an environment variable and a key of the file that
+`--config` names.
 
-A flag wins over `EXEC_SERVER_<NAME>`, which wins over the default.
+A flag wins over `EXEC_SERVER_<NAME>`, which wins over the file, which wins over the default.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,12 +17,17 @@ from exec_server import __version__
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; the text is for the person who wrote it, on one line."""
+    """Settings that cannot be used; the text is for the person who wrote them, on one line."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a server; sizes in bytes, times in seconds."""
 
+    config: str = ""
     listen: str = "stdio://"
     encoding: str = "json"
     session_ttl: float = 80.0
@@ -45,6 +51,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     allow_host: tuple[str, ...] = ()
     allow_other_users: bool = False
     allow_unauthenticated: bool = False
+    max_processes_per_session: int = 4096
+    allow_direct_exec: bool = True
+    allow_prepared_exec: bool = True
+    audit: str = ""
+    audit_argv: bool = False
     ping_interval: float = 10.0
     outbound_high_water: int = 1 << 20
     stdin_queue: int = 1 << 20
@@ -62,14 +73,16 @@ class Option(msgspec.Struct, frozen=True):
     help: str
     many: bool = False
     """Whether it is a list: the flag may be repeated, and commas separate values. `parse` gets one of them."""
+    live: bool = False
+    """Whether it can be changed while the server runs: see `exec_server.reload`."""
 
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
 
-    @property
-    def variable(self) -> str:
-        return "EXEC_SERVER_" + self.name.upper()
+class Alias(msgspec.Struct, frozen=True):
+    """Another name of an option, from the first design of this protocol, perhaps in another unit."""
+
+    name: str
+    option: str
+    convert: Callable[[str], str] = str
 
 
 def _seconds(text: str) -> float:
@@ -125,60 +138,164 @@ def _name(text: str) -> str:
 
 
 OPTIONS: tuple[Option, ...] = (
+    Option("config", str, "FILE", "settings in TOML, one key for each flag, with underscores"),
     Option("listen", str, "URL", "stdio://, ws://IP:PORT, wss://IP:PORT (port 0: any free one) or unix:///PATH"),
     Option("encoding", _one_of("json", "msgpack"), "NAME", "encoding on stdio: json or msgpack"),
-    Option("session_ttl", _seconds, "S", "how long a session lives without a connection"),
-    Option("max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for"),
-    Option("process_retention", _seconds, "S", "how long a finished process stays readable"),
-    Option("retained_output", _size(1), "BYTES", "output that is kept of each process"),
-    Option("retain_head", _size(0), "BYTES", "first bytes of each stream kept for a snapshot; 0: only the last ones"),
+    Option("session_ttl", _seconds, "S", "how long a session lives without a connection", live=True),
+    Option(
+        "max_session_ttl", _seconds, "S", "the longest life without a connection that a client may ask for", live=True
+    ),
+    Option("process_retention", _seconds, "S", "how long a finished process stays readable", live=True),
+    Option("retained_output", _size(1), "BYTES", "output that is kept of each process", live=True),
+    Option(
+        "retain_head",
+        _size(0),
+        "BYTES",
+        "first bytes of each stream kept for a snapshot; 0: only the last ones",
+        live=True,
+    ),
     Option("record", str, "DIR", "record every terminal as an asciicast file in this folder"),
-    Option("record_input", _yes_or_no, "YES|NO", "also record what is typed, which may be secret"),
+    Option("record_input", _yes_or_no, "YES|NO", "also record what is typed, which may be secret", live=True),
     Option(
         "ws_auth",
         _one_of("capability-token", "signed-bearer-token"),
         "MODE",
         "what WebSocket clients must show: capability-token or signed-bearer-token",
     ),
-    Option("ws_token_file", str, "FILE", "holds the capability token"),
-    Option("ws_token_sha256", str, "HEX", "SHA-256 of the capability token"),
-    Option("ws_shared_secret_file", str, "FILE", "holds the secret that signs bearer tokens, at least 32 bytes"),
-    Option("ws_issuer", str, "NAME", "the issuer that signed tokens must name"),
-    Option("ws_audience", str, "NAME", "the audience that signed tokens must name"),
-    Option("ws_max_clock_skew_seconds", _seconds, "S", "by how much the clocks of issuers may be wrong"),
-    Option("tls_cert", str, "FILE", "certificate chain for wss://, PEM"),
-    Option("tls_key", str, "FILE", "its private key, PEM, if it is not in the same file"),
-    Option("tls_client_ca", str, "FILE", "clients must have a certificate of these authorities, PEM"),
-    Option("allow_origin", _name, "ORIGIN", "an origin whose web pages may connect", many=True),
-    Option("allow_host", _name, "NAME", "one more name that a Host header may have", many=True),
+    Option("ws_token_file", str, "FILE", "holds the capability token", live=True),
+    Option("ws_token_sha256", str, "HEX", "SHA-256 of the capability token", live=True),
+    Option(
+        "ws_shared_secret_file", str, "FILE", "holds the secret that signs bearer tokens, at least 32 bytes", live=True
+    ),
+    Option("ws_issuer", str, "NAME", "the issuer that signed tokens must name", live=True),
+    Option("ws_audience", str, "NAME", "the audience that signed tokens must name", live=True),
+    Option("ws_max_clock_skew_seconds", _seconds, "S", "by how much the clocks of issuers may be wrong", live=True),
+    Option("tls_cert", str, "FILE", "certificate chain for wss://, PEM", live=True),
+    Option("tls_key", str, "FILE", "its private key, PEM, if it is not in the same file", live=True),
+    Option("tls_client_ca", str, "FILE", "clients must have a certificate of these authorities, PEM", live=True),
+    Option("allow_origin", _name, "ORIGIN", "an origin whose web pages may connect", many=True, live=True),
+    Option("allow_host", _name, "NAME", "one more name that a Host header may have", many=True, live=True),
     Option("allow_other_users", _yes_or_no, "YES|NO", "let all users of this machine connect"),
     Option("allow_unauthenticated", _yes_or_no, "YES|NO", "serve the network without asking for tokens"),
+    Option("max_processes_per_session", _count, "N", "how many processes of a session may run at a time", live=True),
+    Option(
+        "allow_direct_exec", _yes_or_no, "YES|NO", "take starts of mode direct, which have no policy applied", live=True
+    ),
+    Option(
+        "allow_prepared_exec", _yes_or_no, "YES|NO", "take starts of mode prepared, whose caller applied one", live=True
+    ),
+    Option("audit", str, "FILE", "append who started what to this file, and how it ended; JSON lines"),
+    Option("audit_argv", _yes_or_no, "YES|NO", "with all arguments, which may be secret, not their SHA-256", live=True),
     Option("ping_interval", _positive_seconds, "S", "how long a silent WebSocket peer is left before a ping"),
-    Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held"),
-    Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading"),
-    Option("max_http_body", _size(1), "BYTES", "the largest HTTP body that is answered as a whole, not streamed"),
-    Option("concurrent_requests", _count, "N", "accepted and ignored: nothing here waits in line"),
+    Option("outbound_high_water", _size(4096), "BYTES", "queued for a client when its children are held", live=True),
+    Option("stdin_queue", _size(1), "BYTES", "input that is taken for each process ahead of its reading", live=True),
+    Option(
+        "max_http_body", _size(1), "BYTES", "the largest HTTP body that is answered as a whole, not streamed", live=True
+    ),
+    Option("concurrent_requests", _count, "N", "accepted and ignored: nothing here waits in line", live=True),
     Option(
         "log_level",
         _one_of("debug", "info", "warning", "error"),
         "LEVEL",
         "what is logged on stderr: debug, info, warning or error",
+        live=True,
     ),
 )
 
 
+ALIASES: tuple[Alias, ...] = (
+    Alias("retained_output_bytes_per_process", "retained_output"),
+    Alias("max_processes_per_connection", "max_processes_per_session"),
+)
+KNOWN: dict[str, str] = {**{each.name: each.name for each in OPTIONS}, **{each.name: each.option for each in ALIASES}}
+"""Every name that an option has, and the option."""
+
+Given = Mapping[str, Sequence[str]]
+"""What one source says: name of an option or alias -> values as they are written on a command line, the last counts."""
+
+
+class Loaded(NamedTuple):
+    """The settings, and for each that is no default where it comes from."""
+
+    config: Config
+    sources: dict[str, str]
+
+
 def load(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Config:
     """The settings of a command line and an environment. Raises ConfigError; `--help` and `--version` exit."""
+    return load_with_sources(argv, environ).config
+
+
+def load_with_sources(argv: Sequence[str], environ: Mapping[str, str] | None = None) -> Loaded:
+    """As `load`. Every source is read to its end, so that ConfigError names all that is wrong."""
     environ = os.environ if environ is None else environ
+    flags = {name: texts for name, texts in vars(_parsed_arguments(argv)).items() if texts is not None}
+    variables = {name: [environ[variable_of(name)]] for name in KNOWN if variable_of(name) in environ}
+    problems: list[str] = []
     values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+
+    def add(given: Given, shown: Callable[[str], str]) -> None:
+        for name, value in _values(given, shown, problems).items():
+            values[name] = value
+            sources[name] = shown(next(each for each in given if KNOWN[each] == name))
+
+    path = (flags.get("config") or variables.get("config") or [""])[-1]
+    if path:
+        from exec_server.config_file import read_config_file
+
+        found = read_config_file(path)
+        problems += found.problems
+        add(found.given, lambda name: f"{path}: {name}")
+    add(variables, variable_of)
+    add(flags, flag_of)
+    config = Config(**values)
+    if not (config.allow_direct_exec or config.allow_prepared_exec):
+        problems.append("allow_direct_exec and allow_prepared_exec are both off: nothing could be started")
+    if problems:
+        raise ConfigError(*problems)
+    return Loaded(config, sources)
+
+
+def flag_of(name: str) -> str:
+    """The flag of an option or alias."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of an option or alias."""
+    return "EXEC_SERVER_" + name.upper()
+
+
+def _values(given: Given, shown: Callable[[str], str], problems: list[str]) -> dict[str, Any]:
+    """The values of one source by option. What is wrong is added to `problems`."""
+    texts: dict[str, Sequence[str]] = {name: given[name] for name in given if KNOWN[name] == name}
+    labels = {name: shown(name) for name in texts}
+    try:
+        for alias in ALIASES:
+            if alias.name in given:
+                if alias.option in texts:
+                    raise ConfigError(f"{shown(alias.name)} and {shown(alias.option)} are the same setting")
+                labels[alias.option] = shown(alias.name)
+                texts[alias.option] = [alias.convert(text) for text in given[alias.name]]
+    except (ConfigError, ValueError) as error:
+        problems.append(str(error))
+    values = {}
     for option in OPTIONS:
-        if option.variable in environ:
-            values[option.name] = _parsed(option, [environ[option.variable]], option.variable)
-    given = vars(_parser().parse_args(argv))
-    for option in OPTIONS:
-        if given[option.name] is not None:
-            values[option.name] = _parsed(option, given[option.name], option.flag)
-    return Config(**values)
+        if option.name in texts:
+            try:
+                values[option.name] = _parsed(option, texts[option.name], labels[option.name])
+            except ConfigError as error:
+                problems += error.problems
+    return values
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """` (did you mean X?)` where there is something like it, else nothing."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _parsed(option: Option, texts: Sequence[str], source: str) -> Any:
@@ -186,6 +303,8 @@ def _parsed(option: Option, texts: Sequence[str], source: str) -> Any:
     try:
         if option.many:
             return tuple(option.parse(part) for text in texts for part in text.split(","))
+        if texts[-1] == "" == getattr(Config(), option.name):
+            return ""
         return option.parse(texts[-1])
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None
@@ -196,18 +315,29 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message)
 
 
+def _parsed_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parsed, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        raise ConfigError(f"unknown argument {flag}{nearest(flag, map(flag_of, KNOWN))}")
+    return parsed
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="exec-server serve",
         description="Run commands for clients on WebSocket or stdio.",
-        epilog="Every flag can also be set as an environment variable, --session-ttl as EXEC_SERVER_SESSION_TTL.",
+        epilog="Every flag can also be set as an environment variable, --session-ttl as EXEC_SERVER_SESSION_TTL, and in"
+        " the file of --config, as session_ttl.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"exec-server {__version__}")
     defaults = Config()
+    for alias in ALIASES:
+        parser.add_argument(flag_of(alias.name), dest=alias.name, action="append", help=argparse.SUPPRESS)
     for option in OPTIONS:
         parser.add_argument(
-            option.flag,
+            flag_of(option.name),
             dest=option.name,
             action="append",
             nargs="?" if option.parse is _yes_or_no else None,

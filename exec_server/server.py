@@ -8,15 +8,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from thespian.actors import ActorSystem
 
 import actors.connection
 import actors.process  # noqa: F401 - nobody waits for these later, and no descriptor may be left for it then
-from actors import recording, screen
+from actors import audit, recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.http_client import HTTP_THREAD
-from actors.messages import Configure, Configured, Displaced, Shutdown
+from actors.messages import Configure, Configured, Displaced, Reconfigure, Shutdown
 from actors.settings import Settings
 from exec_server import __version__
 from exec_server.config import Config
@@ -57,6 +58,11 @@ def settings_of(config: Config) -> Settings:
         stdin_queue=config.stdin_queue,
         outbound_high_water=config.outbound_high_water,
         max_http_body=config.max_http_body,
+        max_processes_per_session=config.max_processes_per_session,
+        allow_direct_exec=config.allow_direct_exec,
+        allow_prepared_exec=config.allow_prepared_exec,
+        audit=config.audit or None,
+        audit_argv=config.audit_argv,
     )
 
 
@@ -96,6 +102,11 @@ class Server:
         """Calls a callback once, at the end of the engine's turn: where transports flush."""
         return self._engine.call_after_turn
 
+    def reconfigure(self, settings: Settings) -> None:
+        """These settings hold for what begins from now on, what they say of the machine aside."""
+        self._settings = msgspec.structs.replace(settings, environment=self._settings.environment)
+        self._engine.post(self._router, Reconfigure(self._settings))
+
     def connect(self, transport: Transport, on_closed: Callable[[], object] = lambda: None) -> None:
         """A new client: make its bridge and open the transport. `on_closed` is called when the transport is gone."""
         assert self._system is not None
@@ -134,6 +145,8 @@ class Server:
             log.warning("not every recording could be written to its end")
         if not await asyncio.to_thread(HTTP_THREAD.join, HTTP_END_S):
             log.warning("an HTTP request could not be ended in time")
+        if not await asyncio.to_thread(audit.wait_until_written):
+            log.warning("not every line of the audit log could be written")
         if self._reaper is not None:
             self._reaper.cancel()
         deadline = time.monotonic() + LAST_REAP_S

@@ -6,6 +6,7 @@ ExecServerError
 │   ├── UnknownSession
 │   ├── UnknownProcess
 │   ├── ProcessExists
+│   ├── ModeNotAllowed
 │   └── AccessDenied
 ├── MethodNotFound          -32601
 ├── InvalidParams           -32602
@@ -14,6 +15,7 @@ ExecServerError
 └── InternalError           -32603          the machine or the server could not do it
     ├── SpawnError          kind `spawnNotFound`, `spawnPermissionDenied`, `spawnFailed`, `resourceExhausted`
     ├── HttpError           kinds of `http/request`, see the class
+    ├── LimitReached        kind `limitReached`: a bound of the server, which `limit` names, is reached
     ├── Busy                kind `busy`: a bound of this connection is reached; try again later
     └── ActorLost           kind `actorLost`: the actor that should have answered ended
 
@@ -91,6 +93,13 @@ class ProcessExists(InvalidRequest):
         super().__init__(f"process {process_id} already exists", {"kind": "processExists"})
 
 
+class ModeNotAllowed(InvalidRequest):
+    """`process/start` in a mode that this server was told not to take."""
+
+    def __init__(self, mode: str, other: str) -> None:
+        super().__init__(f"this server takes no starts of mode {mode}, only {other}", {"kind": "modeNotAllowed"})
+
+
 class AccessDenied(InvalidRequest):
     """The operating system refused (EACCES, EPERM)."""
 
@@ -160,6 +169,14 @@ class HttpError(InternalError):
 
     def __init__(self, kind: HttpErrorKind, message: str) -> None:
         super().__init__(message, {"kind": kind})
+
+
+class LimitReached(InternalError):
+    """A bound that the server was configured with is reached. `limit` is the name of the setting."""
+
+    def __init__(self, limit: str, value: int) -> None:
+        text = f"the limit {limit} of this server, {value}, is reached; end something first"
+        super().__init__(text, {"kind": "limitReached", "limit": limit, "value": value})
 
 
 class Busy(InternalError):

@@ -90,6 +90,10 @@ class Admission:
             _log.warning("refused %s: %s%s", peer, what, more)
         return delay
 
+    def take_over(self, rules: Admission) -> None:
+        """Use the tokens, origins and hosts of other rules from now on."""
+        self.authenticator, self.origins, self.hosts = rules.authenticator, rules.origins, rules.hosts
+
     def still_admits(self, grant: Grant | None) -> bool:
         """Whether a connection that was let in by this grant would be today, as far as tokens go."""
         return self.authenticator is None or (grant is not None and self.authenticator.grants(grant))

@@ -246,7 +246,8 @@ class BridgeActor(GuardedActor):
         self._session_id = wanted if isinstance(wanted, str) else None
         token = self._hold(Pending(request.id, "initialize", None, 0, False))
         self._initialize_params = params
-        self.send(self._router, Initialize(token, params, self._codec.room_for_bytes(params.max_message)))
+        room = self._codec.room_for_bytes(params.max_message)
+        self.send(self._router, Initialize(token, params, room, self._transport.peer.removeprefix("exec-server ")))
 
     def _check_phase(self, method: Method) -> None:
         if self._phase is Phase.NEW:

@@ -20,6 +20,8 @@ from transport.websocket import WebSocketTransport
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+CLOSE_POLICY: Final = 1008
+
 ACCEPT_RETRY_SECONDS: Final = 0.5
 """Pause after an accept that failed for want of descriptors or memory."""
 
@@ -149,10 +151,15 @@ class Listener:
         """Where clients connect, with the port that the kernel chose."""
         self._loop.add_reader(sock.fileno(), self._accept)
 
-    @property
-    def connections(self) -> list[WebSocketTransport]:
-        """Those that have not ended yet, upgraded or not."""
-        return list(self._living)
+    def reload(self, admission: Admission, tls: SSLContext | None) -> int:
+        """These rules hold from now on, but for which users may connect. Connections whose tokens are no longer good
+        are ended with code 1008; how many."""
+        self._admission.take_over(admission)
+        self._tls = tls
+        doomed = [each for each in self._living if each.upgraded and not self._admission.still_admits(each.grant)]
+        for connection in doomed:
+            connection.close(CLOSE_POLICY, "the token of this connection is no longer good")
+        return len(doomed)
 
     def close(self) -> None:
         """Accept no more and free the port, or remove the file. May be called twice."""

@@ -135,6 +135,11 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._look: asyncio.TimerHandle | None = None
         self._probing = False
 
+    @property
+    def upgraded(self) -> bool:
+        """Whether it is a WebSocket in use: not in its handshake any more, nor at its end."""
+        return self._state is _State.OPEN
+
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

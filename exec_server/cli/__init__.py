@@ -11,6 +11,7 @@ def run(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
     import cyclopts
 
+    from exec_server.cli.config import app as config
     from exec_server.cli.doctor import doctor
     from exec_server.cli.replay import replay
     from exec_server.cli.schema import schema
@@ -27,6 +28,7 @@ def run(argv: Sequence[str]) -> int:
         """Run the server; `exec-server serve --help` lists its options."""
         raise AssertionError("told apart before the command line is parsed")
 
+    app.command(config)
     app.command(doctor)
     app.command(schema)
     app.command(replay)

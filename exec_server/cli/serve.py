@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from actors.audit import append_to
 from exec_server import config
 from exec_server.access import AccessError, admission_of, tls_of
 from exec_server.config import Config, ConfigError
 from exec_server.measures import Measures
+from exec_server.reload import Reloader
 from exec_server.server import Server, settings_of
 from protocol.codec import MSGPACK_SUBPROTOCOL
 from transport.admission import Admission
@@ -47,6 +50,11 @@ def serve(argv: Sequence[str]) -> int:
         return fail(str(error), status=2)
     except (ListenUrlError, AccessError) as error:
         return fail(str(error))
+    if settings.audit:
+        try:
+            append_to(settings.audit, b"")
+        except OSError as error:
+            return fail(f"cannot write the audit log {settings.audit}: {error.strerror}")
     measures = Measures()
     logging.basicConfig(
         stream=sys.stderr,
@@ -54,7 +62,7 @@ def serve(argv: Sequence[str]) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        run(program(settings, entrance, measures))
+        run(program(argv, settings, entrance, measures))
     except OSError as error:
         return fail(f"cannot listen on {settings.listen}: {error.strerror}")
     return 0
@@ -89,7 +97,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def program(settings: Config, entrance: Entrance, measures: Measures) -> None:
+async def program(argv: Sequence[str], settings: Config, entrance: Entrance, measures: Measures) -> None:
     """The life of the server. Raises OSError if it cannot listen."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -98,6 +106,8 @@ async def program(settings: Config, entrance: Entrance, measures: Measures) -> N
     server = Server(settings_of(settings))
     await server.start()
     measures.begin()
+    reloader = Reloader(argv, settings, entrance.url, server)
+    loop.add_signal_handler(signal.SIGHUP, stop.set if os.isatty(0) else reloader.request)
     listener: Listener | None = None
     try:
         if isinstance(entrance.url, StdioUrl):
@@ -105,7 +115,9 @@ async def program(settings: Config, entrance: Entrance, measures: Measures) -> N
             server.connect(StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn), on_closed=stop.set)
         else:
             listener = listen(settings, entrance, server)
+            reloader.listener = listener
         await stop.wait()
+        await reloader.end()
     finally:
         if listener is not None:
             listener.close()

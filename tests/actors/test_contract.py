@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -88,6 +88,8 @@ SAMPLES: dict[Any, list[Any]] = {
     Settings: [Settings(environment=ENVIRONMENT)],
     bool: [True],
     int: [1 << 40],
+    tuple[str, str]: [("websocket 127.0.0.1:1", "tests")],
+    Literal["started", "failed", "ended"]: ["started"],
     msgspec.Struct: [START, OUTPUT],
     str: ["text"],
     types.NoneType: [None],

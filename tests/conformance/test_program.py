@@ -35,7 +35,23 @@ async def listening(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.P
         yield process, first.strip()
 
 
-@pytest.mark.parametrize("name", [name for name in TRACES if name.startswith("server/sig-")])
+async def test_a_hangup_ends_nothing() -> None:
+    """SIGHUP is for reading the settings again; upstream dies of it (trace server/sig-1)."""
+    async with listening() as (process, url), connect(url, compression=None, proxy=None) as connection:
+        talk = Dialogue(WebSocketWire(connection))
+        await talk.initialize()
+        process.send_signal(signal.SIGHUP)
+        await talk.result("process/start", **command("p", "/bin/sh", "-c", "echo $$; exec sleep 1000"))
+        death = death_of(await printed(talk, "p", 2))
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        await death.come()
+
+
+SIGNALS = [name for name in TRACES if name.startswith("server/sig-") and name != "server/sig-1"]
+
+
+@pytest.mark.parametrize("name", SIGNALS)
 async def test_signals_to_the_server(tmp_path: Path, name: str) -> None:
     """SIGTERM and SIGINT end it with status 0; whatever ends it, no child is left, in another session neither."""
     number = int(name.rpartition("-")[2])

@@ -1,0 +1,77 @@
+"""`exec-server config`: what the settings are, and whether a server would start with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated, Any
+
+import cyclopts
+
+Flags = Annotated[str, cyclopts.Parameter(allow_leading_hyphen=True, show=False)]
+"""What follows is for `exec-server serve`."""
+
+app = cyclopts.App(name="config", help="Look at the settings; flags are those of `exec-server serve`.")
+
+
+@app.command
+def check(*flags: Flags) -> int:
+    """Say what is wrong with the settings and the files that they name; status 0 if nothing is."""
+    problems = problems_of(flags)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    for name in unknown_variables():
+        print(f"note: the environment variable {name} is none of a setting", file=sys.stderr)
+    if not problems:
+        print("ok")
+    return 1 if problems else 0
+
+
+@app.command
+def show(*flags: Flags) -> int:
+    """Print the settings in force, as a file for `--config`, and where each comes from."""
+    from exec_server.config import OPTIONS, ConfigError, load_with_sources
+
+    try:
+        loaded = load_with_sources(flags)
+    except ConfigError as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return 1
+    for option in OPTIONS:
+        if option.name != "config":
+            value = in_toml(getattr(loaded.config, option.name))
+            print(f"{option.name} = {value}  # {loaded.sources.get(option.name, 'default')}")
+    return 0
+
+
+def problems_of(flags: tuple[str, ...]) -> tuple[str, ...]:
+    """What keeps a server from starting with these flags, as far as files and settings go."""
+    from exec_server.access import AccessError, admission_of, tls_of
+    from exec_server.config import ConfigError, load
+    from transport.listen import ListenUrlError, parse_listen_url
+
+    try:
+        config = load(flags)
+        url = parse_listen_url(config.listen)
+        admission_of(config, url)
+        tls_of(config, url)
+    except ConfigError as error:
+        return error.problems
+    except (AccessError, ListenUrlError) as error:
+        return (str(error),)
+    return ()
+
+
+def unknown_variables() -> list[str]:
+    """Variables that look like settings and are none; they may be somebody else's, and are not used."""
+    from exec_server.config import KNOWN, variable_of
+
+    known = {*map(variable_of, KNOWN), "EXEC_SERVER_URL"}
+    return [name for name in os.environ if name.startswith("EXEC_SERVER_") and name not in known]
+
+
+def in_toml(value: Any) -> str:
+    """A value as TOML has it: its strings and arrays are those of JSON."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
