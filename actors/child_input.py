@@ -40,6 +40,10 @@ class ChildInput:
         else:
             self._tell_settled([settled])
 
+    def has_taken(self, write_id: str | None) -> bool:
+        """Whether a write of this id was accepted; asked again, its answer is the same, also after the end of input."""
+        return self._queue.remembers(write_id)
+
     def push(self) -> None:
         """Write what the child takes now; `streams` says when there is room for more."""
         while (chunk := self._queue.next_chunk()) is not None:

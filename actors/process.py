@@ -331,7 +331,7 @@ class ProcessActor(GuardedActor):
 
     def _write(self, call: Call, params: ProcessWriteParams) -> msgspec.Struct | None:
         if self._state is not State.RUNNING or not self._input.open:
-            return self._input.result("stdinClosed")
+            return self._input.result("accepted" if self._input.has_taken(params.write_id) else "stdinClosed")
         self._stir()
         self._input.offer(Write(call.token, call.bridge, params.write_id, params.chunk, params.offset))
         return None

@@ -66,6 +66,10 @@ class StdinQueue:
             return None
         return self._settle(write)
 
+    def remembers(self, write_id: str | None) -> bool:
+        """Whether a write of this id was accepted, as far as that is remembered."""
+        return write_id is not None and write_id in self._seen
+
     def next_chunk(self) -> memoryview | None:
         """The bytes to write next."""
         return self._chunks[0] if self._chunks else None

@@ -44,7 +44,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         {
             "write/basic": (
                 "#12 result.status",
-                "#13 result.status",
                 "#15 result.status",
                 "#16 result.status",
                 "#17 result.status",

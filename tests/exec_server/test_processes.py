@@ -307,6 +307,16 @@ async def test_a_repeated_write_id_is_written_once(server: Program) -> None:
         await cat.terminate()
 
 
+async def test_a_repeated_write_id_is_accepted_after_the_exit_too(server: Program) -> None:
+    """Lost: what became of input whose answer was lost in a cut, where the process ended meanwhile."""
+    async with session(server.url) as client:
+        reader = await client.start("p", "/bin/sh", "-c", "read x", pipeStdin=True)
+        assert await reader.write(b"x\n", "a") == "accepted"
+        await reader.closed()
+        assert await reader.write(b"x\n", "a") == "accepted"
+        assert await reader.write(b"x\n", "b") == "stdinClosed"
+
+
 async def test_terminate_kills_the_tree(server: Program) -> None:
     """Lost: nothing stays behind that a command has started, whatever session or parent it chose."""
     mark = marker()
