@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from exec_server.client.connect import connect_stdio, connect_websocket
     from exec_server.client.errors import ConnectFailed, OutputGap, TransportDisconnected, Unauthorized
     from exec_server.client.events import Closed, Exited, ExitStatus, Failed, Gap, Missed, Output
+    from exec_server.client.in_process import connect_in_process
+    from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
 
 _HOMES = {
     "ExecServerClient": "exec_server.client.client",
+    "connect_in_process": "exec_server.client.in_process",
+    "spawn_local_server": "exec_server.client.local_server",
     "Process": "exec_server.client.process",
     **dict.fromkeys(("connect_stdio", "connect_websocket"), "exec_server.client.connect"),
     **dict.fromkeys(
@@ -46,8 +50,10 @@ __all__ = [
     "Process",
     "TransportDisconnected",
     "Unauthorized",
+    "connect_in_process",
     "connect_stdio",
     "connect_websocket",
+    "spawn_local_server",
 ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from actors import audit, recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.http_client import HTTP_THREAD
-from actors.messages import Configure, Configured, Displaced, Reconfigure, Shutdown
+from actors.messages import Address, Configure, Configured, Displaced, Reconfigure, Shutdown
 from actors.settings import Settings
 from exec_server import __version__
 from exec_server.config import Config
@@ -106,6 +107,24 @@ class Server:
         """These settings hold for what begins from now on, what they say of the machine aside."""
         self._settings = msgspec.structs.replace(settings, environment=self._settings.environment)
         self._engine.post(self._router, Reconfigure(self._settings))
+
+    @property
+    def settings(self) -> Settings:
+        """What the actors of this server were told."""
+        return self._settings
+
+    @property
+    def router(self) -> Address:
+        """The RouterActor, for an actor that speaks for a client."""
+        return self._router
+
+    def create_actor(self, actor_class: type) -> Callable[[Any], object]:
+        """Make an actor that speaks for a client in this process; what is returned sends it messages.
+
+        It ends like a bridge: the router ends it, after its BridgeClosed.
+        """
+        assert self._system is not None, "the server was stopped"
+        return partial(self._engine.post, self._system.createActor(actor_class))
 
     def connect(self, transport: Transport, on_closed: Callable[[], object] = lambda: None) -> None:
         """A new client: make its bridge and open the transport. `on_closed` is called when the transport is gone."""

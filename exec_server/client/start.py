@@ -46,7 +46,7 @@ def start_params(
     _require(facts, "onDisconnect", on_disconnect=on_disconnect)
     return ProcessStartParams(
         process_id=process_id,
-        argv=[os.fspath(word) for word in argv],
+        argv=[os.fsdecode(word) for word in argv],
         cwd=_folder(facts, cwd),
         env=dict(env or {}),
         env_policy=INHERIT if env is None and env_policy is None else env_policy,

@@ -14,7 +14,7 @@ from transport.maps import MapReader
 READ = 1 << 16
 MESSAGES_AHEAD = 256
 """Messages that are split off a piece of input at a time."""
-CLOSE_S = 8.0
+CLOSE_S = 6.0
 """How long the server has to end its output after the end of its input, in seconds."""
 
 

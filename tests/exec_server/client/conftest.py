@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
-from exec_server import ExecServerClient, connect_stdio, connect_websocket
+from exec_server import ExecServerClient, connect_in_process, connect_stdio, connect_websocket, spawn_local_server
 from tests.exec_server.test_embedding import embedded
 from tests.program import Program, stdio_pipes
 
@@ -32,11 +32,14 @@ async def over_stdio(server: Program) -> AsyncIterator[ExecServerClient]:
 
 
 @asynccontextmanager
-async def over_stdio_msgpack(server: Program) -> AsyncIterator[ExecServerClient]:
-    async with (
-        stdio_pipes("--encoding", "msgpack") as (reader, writer, _),
-        connect_stdio(reader, writer, encoding="msgpack") as client,
-    ):
+async def over_local_server(server: Program) -> AsyncIterator[ExecServerClient]:
+    async with spawn_local_server() as client:
+        yield client
+
+
+@asynccontextmanager
+async def in_process(server: Program) -> AsyncIterator[ExecServerClient]:
+    async with connect_in_process() as client:
         yield client
 
 
@@ -46,7 +49,8 @@ LINKS: dict[str, Connecting] = {
     "websocket": over_websocket,
     "websocket-json": over_websocket_json,
     "stdio": over_stdio,
-    "stdio-msgpack": over_stdio_msgpack,
+    "local-server": over_local_server,
+    "in-process": in_process,
 }
 
 

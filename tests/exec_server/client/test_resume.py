@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -77,6 +78,15 @@ async def print_and_echo(budgets: list[int], lines: int, words: int) -> int:
         return proxy.cuts
 
 
+def many_cuts(seed: int) -> list[int]:
+    """As many as must be survived, spread evenly: a list of Hypothesis's own has long runs of the smallest, at which
+    no connection comes about, and a client gives up in the end.
+    """
+    chance = random.Random(seed)
+    return [chance.randint(1, 500_000) for _ in range(200)]
+
+
+MANY_CUTS = st.integers(0, 2**32).map(many_cuts)
 CUTS = st.lists(st.integers(1, 120_000), min_size=1, max_size=4)
 
 
@@ -91,7 +101,7 @@ def test_nothing_is_lost_or_doubled_by_cuts_anywhere(budgets: list[int]) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@given(st.lists(st.integers(1, 500_000), min_size=200, max_size=200))
+@given(MANY_CUTS)
 @settings(max_examples=3)
 def test_nothing_is_lost_or_doubled_by_200_cuts_in_50_mb(budgets: list[int]) -> None:
     asyncio.run(print_and_echo(budgets, 7_000_000, 2000))
@@ -130,7 +140,7 @@ def test_what_was_evicted_is_told_exactly(budgets: list[int]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@given(st.lists(st.integers(1, 500_000), min_size=100, max_size=200))
+@given(MANY_CUTS)
 @settings(max_examples=3)
 def test_what_was_evicted_is_told_exactly_over_many_cuts(budgets: list[int]) -> None:
     asyncio.run(flood(budgets, 7_000_000))

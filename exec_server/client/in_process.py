@@ -1,0 +1,294 @@
+"""A client of a server in the same process: actor messages, without sockets and without any encoding."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from actors.guarded import GuardedActor
+from actors.messages import (
+    Address,
+    Alive,
+    Answer,
+    Attached,
+    BridgeClosed,
+    Call,
+    CallElsewhere,
+    Congested,
+    Displaced,
+    Failure,
+    Initialize,
+    Notify,
+    Probe,
+    ProcessLost,
+    Relieved,
+    SessionLost,
+)
+from actors.settings import Settings
+from exec_server.client import calls
+from exec_server.client.channel import Channel, ChannelClosed, Incoming, Refused, Succeeded
+from exec_server.client.client import ExecServerClient
+from exec_server.client.connect import CLIENT_NAME, INITIALIZE_S, opened
+from exec_server.config import Config
+from exec_server.server import Server, settings_of
+from protocol.errors import ActorLost, ExecServerError, MethodNotFound
+from protocol.methods import METHODS
+from protocol.params import ParamsReader
+from protocol.process import ProcessAttachParams, ProcessDetachParams, ProcessOutput, ProcessScreenParams
+from protocol.session import InitializeParams
+
+EVENT_BYTES = 256
+"""What a message counts beside its output when it waits for the client."""
+CLOSE_S = 5.0
+
+
+@asynccontextmanager
+async def connect_in_process(
+    server: Server | None = None, client_name: str = CLIENT_NAME, initialize_timeout: float = INITIALIZE_S
+) -> AsyncIterator[ExecServerClient]:
+    """A client of a server on the running loop: of `server`, or of one that lives as long as the block.
+
+    The session ends with the block, and everything in it.
+    """
+    own = None
+    if server is None:
+        own = server = Server(settings_of(Config()))
+        await own.start()
+    try:
+        at: Server = server
+
+        async def connect() -> Channel:
+            return InProcessChannel(at)
+
+        async with opened(connect, InitializeParams(client_name, None), initialize_timeout) as client:
+            yield client
+    finally:
+        if own is not None:
+            await own.stop()
+
+
+class InProcessChannel:
+    """See `Channel`. What the server says waits here; above the server's high-water mark its processes are held."""
+
+    resumable = False
+
+    def __init__(self, server: Server) -> None:
+        self._settings = server.settings
+        self._queue: deque[tuple[Incoming, int]] = deque()
+        self._size = 0
+        self._congested = False
+        self._something = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._reason = ""
+        self._post = server.create_actor(InProcessActor)
+        self._post(OpenChannel(self, server.router, server.settings))
+
+    def send(self, call: calls.Call) -> None:
+        if not call.future.done() and not self._ended.is_set():
+            call.sent = True
+            self._post(Ask(call.token, call.method, call.params))
+
+    def initialized(self) -> None:
+        pass  # nothing here may overtake the answer
+
+    async def receive(self) -> Incoming:
+        while not self._queue:
+            if self._ended.is_set():
+                raise ChannelClosed(self._reason)
+            self._something.clear()
+            await self._something.wait()
+        incoming, size = self._queue.popleft()
+        self._size -= size
+        if self._congested and self._size <= self._settings.outbound_high_water // 4:
+            self._congested = False
+            self._post(Taken())
+        return incoming
+
+    async def close(self) -> None:
+        self._post(Leave())
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._ended.wait()
+        except TimeoutError:
+            pass  # the engine does not run any more
+
+    # For the actor.
+
+    def put(self, incoming: Incoming) -> bool:
+        """Append what the server says; whether that makes too much wait here."""
+        size = EVENT_BYTES + (len(incoming.chunk) if isinstance(incoming, ProcessOutput) else 0)
+        self._queue.append((incoming, size))
+        self._size += size
+        self._something.set()
+        if self._congested or self._size <= self._settings.outbound_high_water:
+            return False
+        self._congested = True
+        return True
+
+    def end(self, reason: str) -> None:
+        """Nothing comes any more."""
+        if not self._ended.is_set():
+            self._reason = reason
+            self._ended.set()
+            self._something.set()
+
+
+class OpenChannel(Struct, frozen=True, gc=False):
+    """To a new InProcessActor, first of all."""
+
+    channel: Any
+    router: Address
+    settings: Settings
+
+
+class Ask(Struct, frozen=True, gc=False):
+    """Channel to its actor: a request of the client."""
+
+    token: int
+    method: str
+    params: Struct
+
+
+class Taken(Struct, frozen=True, gc=False):
+    """Channel to its actor: the client has taken what waited, down to the low mark."""
+
+
+class Leave(Struct, frozen=True, gc=False):
+    """Channel to its actor: the client is gone."""
+
+
+class Pending(Struct, frozen=True, gc=False):
+    """One request that is not answered yet: the process and the session that it is about, None for one's own."""
+
+    process_id: str | None
+    session_id: str | None
+
+
+class InProcessActor(GuardedActor):
+    """Speaks for a client in this process, as a BridgeActor does for one at the end of a connection."""
+
+    _channel: InProcessChannel
+    _router: Address
+    _settings: Settings
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._session: Address = None
+        self._session_id: str | None = None
+        self._pending: dict[int, Pending] = {}
+        self._over = False
+
+    def receiveMsg_OpenChannel(self, message: OpenChannel, sender: Address) -> None:
+        self._channel = message.channel
+        self._router = message.router
+        self._settings = message.settings
+
+    # -- requests -----------------------------------------------------------------------------------------------
+
+    def receiveMsg_Ask(self, message: Ask, sender: Address) -> None:
+        if self._over:
+            return
+        try:
+            self._ask(message)
+        except ExecServerError as error:
+            self._put(Refused(message.token, error))
+
+    def _ask(self, message: Ask) -> None:
+        method = METHODS.get(message.method)
+        if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
+            raise MethodNotFound(message.method)
+        params = _READER.read(method, msgspec.to_builtins(message.params, builtin_types=(bytes,)))
+        if isinstance(params, InitializeParams):
+            self._pending[message.token] = Pending(None, None)
+            self.send(self._router, Initialize(message.token, params))
+            return
+        name = getattr(params, "process_id", None)
+        if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
+            name = None  # the router answers these, whatever becomes of the process
+        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
+        if target == self._session_id:
+            target = None
+        self._pending[message.token] = Pending(name, target)
+        call = Call(message.token, self.myAddress, message.method, params)
+        if target is None:
+            self.send(self._session, call)
+        else:
+            self.send(self._router, CallElsewhere(self._session_id or "", target, call))
+
+    # -- answers and events -------------------------------------------------------------------------------------
+
+    def receiveMsg_Attached(self, message: Attached, router: Address) -> None:
+        self._session = message.session
+        self._session_id = message.result.session_id
+        self._answer(message.token, Succeeded(message.token, message.result))
+
+    def receiveMsg_Answer(self, message: Answer, sender: Address) -> None:
+        self._answer(message.token, Succeeded(message.token, message.result))
+
+    def receiveMsg_Failure(self, message: Failure, sender: Address) -> None:
+        self._answer(message.token, Refused(message.token, message.error))
+
+    def receiveMsg_Notify(self, message: Notify, router: Address) -> None:
+        self._put(message.notification)
+
+    def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
+        name = message.process_id
+        reason = "the session of this process ended" if name is None else f"process {name} is gone or watched no longer"
+        for token, pending in list(self._pending.items()):
+            too_late = message.newest is not None and token > message.newest
+            if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
+                self._answer(token, Refused(token, ActorLost(reason)))
+
+    def _answer(self, token: int, incoming: Incoming) -> None:
+        if self._pending.pop(token, None) is not None:
+            self._put(incoming)
+
+    def _put(self, incoming: Incoming) -> None:
+        if not self._over and self._channel.put(incoming) and self._session_id is not None:
+            self.send(self._router, Congested(self._session_id))
+
+    def receiveMsg_Taken(self, message: Taken, sender: Address) -> None:
+        if not self._over and self._session_id is not None:
+            self.send(self._router, Relieved(self._session_id))
+
+    # -- the end ------------------------------------------------------------------------------------------------
+
+    def receiveMsg_Probe(self, message: Probe, router: Address) -> None:
+        if self._session_id is not None:
+            self.send(self._router, Alive(self._session_id))
+
+    def receiveMsg_Leave(self, message: Leave, sender: Address) -> None:
+        self._end("the client was closed")
+
+    def receiveMsg_Displaced(self, message: Displaced, router: Address) -> None:
+        self._end(message.reason)
+
+    def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
+        self._end("the session is lost")
+
+    def receiveMsg_ActorExitRequest(self, message: Any, sender: Address) -> None:
+        self._end("the server is shutting down")
+
+    def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
+        self._end(f"a fault of the server: {error!r}")
+
+    def _end(self, reason: str) -> None:
+        """Tell both sides, once."""
+        if not self._over:
+            self._over = True
+            self._channel.end(reason)
+            self.send(self._router, BridgeClosed(self._session_id, True))
+
+
+def _converter(kind: type[Struct]) -> Callable[[Any], Any]:
+    return lambda params: msgspec.convert(params, kind)
+
+
+_READER = ParamsReader(_converter, binary="bytes")
+"""Checks params as a server does that reads them from a wire."""
