@@ -82,7 +82,8 @@ class InProcessChannel:
         self._settings = server.settings
         self._queue: deque[tuple[Incoming, int]] = deque()
         self._size = 0
-        self._congested = False
+        self.congested = False
+        """Whether more waits than should, and the server was told so."""
         self._something = asyncio.Event()
         self._ended = asyncio.Event()
         self._reason = ""
@@ -105,8 +106,8 @@ class InProcessChannel:
             await self._something.wait()
         incoming, size = self._queue.popleft()
         self._size -= size
-        if self._congested and self._size <= self._settings.outbound_high_water // 4:
-            self._congested = False
+        if self.congested and self._size <= self._settings.outbound_high_water // 4:
+            self.congested = False
             self._post(Taken())
         return incoming
 
@@ -126,9 +127,9 @@ class InProcessChannel:
         self._queue.append((incoming, size))
         self._size += size
         self._something.set()
-        if self._congested or self._size <= self._settings.outbound_high_water:
+        if self.congested or self._size <= self._settings.outbound_high_water:
             return False
-        self._congested = True
+        self.congested = True
         return True
 
     def end(self, reason: str) -> None:
@@ -254,7 +255,7 @@ class InProcessActor(GuardedActor):
             self.send(self._router, Congested(self._session_id))
 
     def receiveMsg_Taken(self, message: Taken, sender: Address) -> None:
-        if not self._over and self._session_id is not None:
+        if not self._over and self._session_id is not None and not self._channel.congested:
             self.send(self._router, Relieved(self._session_id))
 
     # -- the end ------------------------------------------------------------------------------------------------

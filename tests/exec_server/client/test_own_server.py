@@ -44,7 +44,7 @@ async def test_nothing_of_an_in_process_server_is_left() -> None:
         await once()
     before = me.load()
     await once()
-    assert not running(mark)
+    await eventually(lambda: not running(mark), "its children are gone")
     await me.falls_to(before)
 
 
@@ -90,10 +90,10 @@ async def test_what_waits_in_process_is_bounded() -> None:
         process = await client.start(["head", "-c", "40000000", "/dev/zero"])
         channel = client._session._channel
         assert isinstance(channel, InProcessChannel)
-        await eventually(lambda: channel._congested, "the server is told to wait")
+        await eventually(lambda: channel.congested, "the server is told to wait")
         assert channel._size < 4 << 20
         assert sum([len(chunk) async for chunk in process.stdout]) == 40_000_000
-        assert not channel._congested
+        assert not channel.congested
 
 
 async def test_a_local_server_dies_with_its_client() -> None:
