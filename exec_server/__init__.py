@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from exec_server.client.in_process import connect_in_process
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
+    from exec_server.environment import Environment
 
 _HOMES = {
+    "Environment": "exec_server.environment",
     "ExecServerClient": "exec_server.client.client",
     "connect_in_process": "exec_server.client.in_process",
     "spawn_local_server": "exec_server.client.local_server",
@@ -39,6 +41,7 @@ _HOMES = {
 __all__ = [
     "Closed",
     "ConnectFailed",
+    "Environment",
     "ExecServerClient",
     "ExitStatus",
     "Exited",

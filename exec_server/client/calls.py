@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from exec_server.client.errors import TransportDisconnected
+from protocol.filesystem import CanonicalizeParams, GetMetadataParams, ReadFileParams, WalkParams
 from protocol.process import (
     ProcessListParams,
     ProcessReadParams,
@@ -28,6 +29,10 @@ from protocol.wire_types import NoParams
 
 _REPEATABLE = (
     NoParams,
+    CanonicalizeParams,
+    GetMetadataParams,
+    ReadFileParams,
+    WalkParams,
     ProcessListParams,
     ProcessReadParams,
     ProcessResizeParams,

@@ -32,6 +32,9 @@ class ExitStatus(int):
         how = f"exit code {int(self)}" if self.signal is None else self.signal
         return f"<ExitStatus {how}, {self.reason}>"
 
+    def __str__(self) -> str:
+        return str(int(self))
+
 
 class Output(Struct, frozen=True):
     """A piece of output, as the process's program or terminal wrote it: 1 to 65,536 bytes, not cut for text."""

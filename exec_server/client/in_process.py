@@ -28,6 +28,7 @@ from actors.messages import (
     Probe,
     ProcessLost,
     Relieved,
+    ServiceLost,
     SessionLost,
 )
 from actors.settings import Settings
@@ -167,6 +168,7 @@ class Leave(Struct, frozen=True, gc=False):
 class Pending(Struct, frozen=True, gc=False):
     """One request that is not answered yet: the process and the session that it is about, None for one's own."""
 
+    family: str
     process_id: str | None
     session_id: str | None
 
@@ -206,8 +208,8 @@ class InProcessActor(GuardedActor):
             raise MethodNotFound(message.method)
         params = _READER.read(method, msgspec.to_builtins(message.params, builtin_types=(bytes,)))
         if isinstance(params, InitializeParams):
-            self._pending[message.token] = Pending(None, None)
-            self.send(self._router, Initialize(message.token, params))
+            self._pending[message.token] = Pending(method.family, None, None)
+            self.send(self._router, Initialize(message.token, params, params.max_message))
             return
         name = getattr(params, "process_id", None)
         if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
@@ -215,7 +217,7 @@ class InProcessActor(GuardedActor):
         target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
         if target == self._session_id:
             target = None
-        self._pending[message.token] = Pending(name, target)
+        self._pending[message.token] = Pending(method.family, name, target)
         call = Call(message.token, self.myAddress, message.method, params)
         if target is None:
             self.send(self._session, call)
@@ -244,6 +246,12 @@ class InProcessActor(GuardedActor):
         for token, pending in list(self._pending.items()):
             too_late = message.newest is not None and token > message.newest
             if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
+                self._answer(token, Refused(token, ActorLost(reason)))
+
+    def receiveMsg_ServiceLost(self, message: ServiceLost, sender: Address) -> None:
+        reason = f"what carries out {message.family} requests ended unexpectedly"
+        for token, pending in list(self._pending.items()):
+            if pending.family == message.family and token <= message.newest:
                 self._answer(token, Refused(token, ActorLost(reason)))
 
     def _answer(self, token: int, incoming: Incoming) -> None:
