@@ -18,9 +18,41 @@ from protocol.envelope import ErrorObject, ErrorResponse, Notification, Response
 from protocol.errors import ExecServerError, ParseError, received_error
 from protocol.json_params import params_decoder
 from protocol.json_schema import NOTIFICATIONS
+from protocol.process import ProcessOutput, ProcessReadResult, ProcessWriteResult
+from protocol.session import InitializeResult
 from protocol.shapes import Envelope, MemberDecoders, NotificationMessage, classify
 
 _NOTIFIED: dict[str, type[Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}  # type: ignore[attr-defined]
+
+UNKNOWN_OFFSET = -1
+"""The offset of output from a server that does not tell it."""
+
+
+def _complete_initialize(members: dict[str, Any]) -> None:
+    members.setdefault("observeId", "")
+    members.setdefault("server", {"name": "", "version": ""})
+
+
+def _complete_output(members: dict[str, Any]) -> None:
+    members.setdefault("offset", UNKNOWN_OFFSET)
+
+
+def _complete_read(members: dict[str, Any]) -> None:
+    for chunk in members.get("chunks", ()):
+        _complete_output(chunk)
+
+
+def _complete_write(members: dict[str, Any]) -> None:
+    members["accepted"] = members.setdefault("status", "accepted") == "accepted"
+
+
+_COMPLETE: dict[type[Struct], Callable[[dict[str, Any]], None]] = {
+    InitializeResult: _complete_initialize,
+    ProcessOutput: _complete_output,
+    ProcessReadResult: _complete_read,
+    ProcessWriteResult: _complete_write,
+}
+"""What other servers of the protocol leave out: docs/protocol.md, "How the wire may grow"."""
 
 
 class RequestMessage(Struct, frozen=True, gc=False):
@@ -93,8 +125,16 @@ class ClientCodec:
         decoder = self._decoders.get(kind)
         if decoder is None:
             decoder = self._decoders[kind] = self._make_decoder(kind)
-        decoded: Struct = decoder(raw)
-        return decoded
+        try:
+            decoded: Struct = decoder(raw)
+            return decoded
+        except msgspec.ValidationError:
+            complete = _COMPLETE.get(kind)
+            members = self._decode_any(raw)
+            if complete is None or not isinstance(members, dict):
+                raise
+            complete(members)
+            return msgspec.convert(members, kind)
 
 
 def _json_decoder(kind: Any) -> Callable[[Any], Any]:

@@ -200,7 +200,10 @@ class ExecServerClient:
         return self.session_id
 
     async def close(self) -> None:
-        """Kill what was started here and still runs, and close the connection."""
+        """Kill what has a handle here and still runs, and close the connection.
+
+        If the connection is cut at this moment, the server kills when the time of the session is over.
+        """
         if not self._detached and self._session.connected:
             answers = [answer for each in self._registry.process_ids if (answer := self._kill(each)) is not None]
             if answers:

@@ -35,16 +35,17 @@ class TransportDisconnected(ConnectionError):
 class OutputGap(Exception):
     """Output of a process is missing here: the server could not keep it while there was no connection.
 
-    Events `from_seq` to `to_seq` (both included) are lost, with `size` bytes of output, of whatever streams. Reading
-    may go on behind the gap.
+    Events `from_seq` to `to_seq` (both included) are lost, with `size` bytes of output, of whatever streams; None where
+    the server does not say how many. Reading may go on behind the gap.
     """
 
-    def __init__(self, process_id: str, from_seq: int, to_seq: int, size: int) -> None:
-        super().__init__(f"{size} bytes of output of process {process_id} were evicted before they could be read")
+    def __init__(self, process_id: str, from_seq: int, to_seq: int, size: int | None) -> None:
+        amount = "unknown" if size is None else size
+        super().__init__(f"{amount} bytes of output of process {process_id} were evicted before they could be read")
         self.process_id = process_id
         self.from_seq = from_seq
         self.to_seq = to_seq
         self.size = size
 
-    def __reduce__(self) -> tuple[type[OutputGap], tuple[str, int, int, int]]:
+    def __reduce__(self) -> tuple[type[OutputGap], tuple[str, int, int, int | None]]:
         return type(self), (self.process_id, self.from_seq, self.to_seq, self.size)

@@ -48,12 +48,15 @@ class Output(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """Output that the server could not keep until it was read: events `from_seq` to `to_seq`, `size` bytes."""
+    """Output that the server could not keep until it was read: events `from_seq` to `to_seq`, `size` bytes.
+
+    A server without the extension `gaps` does not say how many bytes: None.
+    """
 
     process_id: str
     from_seq: int
     to_seq: int
-    size: int
+    size: int | None
 
 
 class Exited(Struct, frozen=True):

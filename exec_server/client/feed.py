@@ -8,6 +8,7 @@ Gap. docs/protocol.md, "Missing output and resuming", is the source of the rules
 from __future__ import annotations
 
 from exec_server.client.events import Closed, Event, Exited, ExitStatus, Gap, Output
+from protocol.client_codec import UNKNOWN_OFFSET
 from protocol.process import (
     OutputChunk,
     ProcessClosed,
@@ -119,23 +120,29 @@ class Feed:
         return [Closed(self.process_id, notification.seq)]
 
     def _take_output(self, chunk: ProcessOutput | OutputChunk) -> list[Event]:
-        missing = chunk.offset - self._end_offset
+        offset = self._end_offset if chunk.offset == UNKNOWN_OFFSET else chunk.offset
+        missing: int | None = offset - self._end_offset
+        if chunk.offset == UNKNOWN_OFFSET and chunk.seq > self.last_seq + 1:
+            missing = None
         events: list[Event] = []
-        if missing > 0:
+        if missing != 0:
             self._gap_since_cut = True
             events.append(Gap(self.process_id, self.last_seq + 1, chunk.seq - 1, missing))
         self.last_seq = chunk.seq
-        self._end_offset = chunk.offset + len(chunk.chunk)
-        events.append(Output(self.process_id, chunk.seq, chunk.stream, chunk.offset, chunk.chunk))
+        self._end_offset = offset + len(chunk.chunk)
+        events.append(Output(self.process_id, chunk.seq, chunk.stream, offset, chunk.chunk))
         return events
 
     def _take_chunk(self, chunk: OutputChunk, result: ProcessReadResult) -> list[Event]:
         if chunk.seq <= self.last_seq:
             return []
         events: list[Event] = []
-        if chunk.seq > self.last_seq + 1 and chunk.offset == self._end_offset:
+        hole = chunk.seq - self.last_seq - 1
+        if hole and (chunk.offset == self._end_offset or (chunk.offset == UNKNOWN_OFFSET and hole == 1)):
             # A number without output in between can only be that of the exit.
             events += self._exit_read(chunk.seq - 1, result)
+            if events:
+                self.last_seq = chunk.seq - 1
         return events + self._take_output(chunk)
 
     def _take_end(self, result: ProcessReadResult) -> list[Event]:

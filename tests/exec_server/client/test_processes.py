@@ -49,6 +49,14 @@ async def test_events_come_in_order(client: ExecServerClient) -> None:
     assert [getattr(event, "seq", 0) for event in events] == [1, 2, 3, 4]
 
 
+async def test_events_before_anybody_listens_are_kept(client: ExecServerClient) -> None:
+    """Lost: what a process says before its handle is looked at."""
+    process = await client.start(sh("echo early; exit 6"))
+    assert await process.wait() == 6
+    assert await client.list()
+    assert [event.data async for event in process.output] == [b"early\n"]
+
+
 async def test_a_terminal_is_typed_into_and_resized(client: ExecServerClient) -> None:
     """Lost: interactive programs."""
     process = await client.start(sh("stty size; read word; stty size; echo got $word"), tty=True, rows=10, cols=33)
