@@ -25,6 +25,8 @@ class CuttingProxy:
         """How many there were."""
         self.cuts = 0
         """How many of them used up their budget."""
+        self.passed = 0
+        """Bytes that went to clients."""
         self.lost = 0
         """Bytes that were thrown away."""
         self.lose_requests = False
@@ -87,6 +89,7 @@ class CuttingProxy:
                 if self.lose_requests if from_client else self.lose_answers:
                     self.lost += len(data)
                 else:
+                    self.passed += 0 if from_client else len(passed)
                     writer.write(passed)
                     await writer.drain()
                 if len(passed) < len(data):

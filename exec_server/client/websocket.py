@@ -75,7 +75,8 @@ class WebSocketLink:
         self.codec = client_codec_of(socket.subprotocol)
         self._socket = socket
         self._text = socket.subprotocol is None
-        self._silent = False
+        self._listening = False
+        self._received = 0
         self._liveness = asyncio.create_task(self._watch())
 
     async def send(self, message: bytes) -> None:
@@ -85,13 +86,15 @@ class WebSocketLink:
             raise LinkClosed(_reason(closed)) from None
 
     async def receive(self) -> bytes:
-        self._silent = True
+        self._listening = True
         try:
-            return await self._socket.recv(decode=False)
+            message = await self._socket.recv(decode=False)
+            self._received += 1
+            return message
         except ConnectionClosed as closed:
             raise LinkClosed(_reason(closed)) from None
         finally:
-            self._silent = False
+            self._listening = False
 
     async def close(self) -> None:
         self._liveness.cancel()
@@ -102,13 +105,15 @@ class WebSocketLink:
         """Cut the connection when it is dead. Silence counts only while somebody listens: else we hold it up."""
         with suppress(ConnectionClosed):
             while True:
+                before = self._received
                 await asyncio.sleep(SILENCE_S)
-                if self._silent:
-                    pong = asyncio.ensure_future(await self._socket.ping())
-                    pong.add_done_callback(lambda pong: pong.cancelled() or pong.exception())  # recv tells, too
-                    await asyncio.wait([pong], timeout=SILENCE_S)
-                    if not pong.done() and self._silent:
-                        self._socket.transport.abort()
+                if not self._listening or self._received > before:
+                    continue
+                pong = asyncio.ensure_future(await self._socket.ping())
+                pong.add_done_callback(lambda pong: pong.cancelled() or pong.exception())  # recv tells, too
+                await asyncio.wait([pong], timeout=SILENCE_S)
+                if not pong.done() and self._listening and self._received == before:
+                    self._socket.transport.abort()
 
 
 def _reason(closed: ConnectionClosed) -> str:

@@ -25,6 +25,7 @@ from exec_server import (
     connect_stdio,
     connect_websocket,
 )
+from exec_server.client import websocket
 from exec_server.client.inbox import HOLD_FROM
 from protocol.errors import InvalidRequest
 from tests.cutting_proxy import CuttingProxy
@@ -238,6 +239,21 @@ async def test_requests_that_change_nothing_are_asked_again() -> None:
         await eventually(lambda: proxy.lost > 0, "it is under way")
         proxy.lose_requests = False
         proxy.cut()
+        assert await listing == []
+
+
+async def test_a_connection_that_is_dead_but_open_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: a client that waits for ever, where a network swallows what is sent and says nothing."""
+    monkeypatch.setattr(websocket, "SILENCE_S", 0.1)
+    async with proxied() as (client, proxy):
+        assert await client.list() == []
+        before = proxy.passed
+        await eventually(lambda: proxy.passed > before, "a sign of life is asked for, and given")
+        assert proxy.connections == 1
+        proxy.lose_answers = True
+        listing = asyncio.create_task(client.list())
+        await eventually(lambda: proxy.connections > 1, "it is left")
+        proxy.lose_answers = False
         assert await listing == []
 
 
