@@ -41,11 +41,12 @@ from exec_server.server import Server, settings_of
 from protocol.errors import ActorLost, ExecServerError, MethodNotFound
 from protocol.methods import METHODS
 from protocol.params import ParamsReader
-from protocol.process import ProcessAttachParams, ProcessDetachParams, ProcessOutput, ProcessScreenParams
+from protocol.process import ProcessAttachParams, ProcessDetachParams, ProcessScreenParams
 from protocol.session import InitializeParams
+from transport.bridge import size_of
 
-EVENT_BYTES = 256
-"""What a message counts beside its output when it waits for the client."""
+ANSWER_BYTES = 256
+"""What an answer counts when it waits for the client, who asked for it and has room for it."""
 CLOSE_S = 5.0
 
 
@@ -124,7 +125,7 @@ class InProcessChannel:
 
     def put(self, incoming: Incoming) -> bool:
         """Append what the server says; whether that makes too much wait here."""
-        size = EVENT_BYTES + (len(incoming.chunk) if isinstance(incoming, ProcessOutput) else 0)
+        size = ANSWER_BYTES if isinstance(incoming, (Succeeded, Refused)) else size_of(incoming)
         self._queue.append((incoming, size))
         self._size += size
         self._something.set()
