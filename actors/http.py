@@ -123,7 +123,7 @@ class HttpActor(GuardedActor):
             self._unanswered += 1
             limit = self._settings.max_http_body
             if self._attached is not None:
-                limit = min(limit, self._attached.max_message)
+                limit = min(limit, self._attached.max_bytes)
             self._client.begin(Exchange(number, request.params, request.deadline, limit))
 
     # -- what the thread tells ----------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ from actors.messages import Address
 SERVICES: dict[str, str] = {
     "filesystem": "actors.files.FilesActor",
     "http": "actors.http.HttpActor",
+    "environment config": "actors.environment.EnvironmentActor",
+    "capability discovery": "actors.environment.EnvironmentActor",
 }
 """Family of methods (protocol.methods) -> class of the actor that carries out its requests."""
 

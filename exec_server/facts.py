@@ -25,7 +25,7 @@ def environment_info() -> EnvironmentInfo:
         user_home_dir=path_uri(os.path.expanduser("~")),
         platform_os="linux" if sys.platform.startswith("linux") else sys.platform,
         temp_dir=path_uri(tempfile.gettempdir()),
-        capabilities=Capabilities(http_header_env_vars=True),
+        capabilities=Capabilities(environment_config_read=True, http_header_env_vars=True),
     )
 
 

@@ -1,11 +1,12 @@
-"""`environment/*`: what this machine is (wire-spec section 6)."""
+"""`environment/*`, `environmentConfig/*` and `capabilities/*`: what this machine is (wire-spec section 6)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
+from protocol.sandbox import Sandbox
 from protocol.wire_types import WireStruct
 
 
@@ -59,3 +60,51 @@ class EnvironmentStatus(WireStruct, frozen=True):
     """The result of `environment/status`."""
 
     status: Literal["ready"] = "ready"
+
+
+class EnvironmentConfigReadParams(WireStruct, frozen=True):
+    """Which parts of the machine's Codex configuration: each path is the keys from the top of the document."""
+
+    cwd: str
+    config_paths: list[list[str]]
+    requirements_paths: list[list[str]]
+
+
+class ConfigLayer(WireStruct, frozen=True):
+    """One file's part: `toml` is a document; relative paths in it are meant from `base_dir`, a `file:` URI."""
+
+    source: str
+    base_dir: str
+    toml: str
+
+
+class ConfigLayers(WireStruct, frozen=True):
+    """Layers that belong together, the weakest first."""
+
+    layers: list[ConfigLayer]
+    cloud_insertion_index: int = 0
+
+
+class EnvironmentConfigReadResult(WireStruct, frozen=True):
+    """Folders are `file:` URIs. There are no requirements here."""
+
+    user_home_dir: str
+    codex_home_dir: str
+    hostname: str
+    config: ConfigLayers
+    requirements: ConfigLayers
+
+
+class CapabilitiesDiscoverV2Params(WireStruct, frozen=True):
+    """What plugins and skills a folder has."""
+
+    cwd: str
+    sandbox: Sandbox | None = None
+
+
+class CapabilitiesDiscoverV2Result(WireStruct, frozen=True):
+    """Always empty here: clients look into folders themselves."""
+
+    plugins: list[dict[str, Any]]
+    skills: list[dict[str, Any]]
+    warnings: list[str]

@@ -20,6 +20,7 @@ from msgspec import UNSET, Raw, Struct
 from protocol import json_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
+from protocol.environment import EnvironmentConfigReadResult
 from protocol.errors import ExecServerError, InvalidParams, InvalidRequest, ParseError
 from protocol.filesystem import (
     CanonicalizeResult,
@@ -58,7 +59,14 @@ _SMALL_RESULT = 2048
 """Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
 _AROUND_BYTES = 512
 """What a result takes beside its one member of bytes, rather more than that."""
-_OF_ANY_SIZE = (ProcessListResult, ProcessScreenResult, CanonicalizeResult, ReadDirectoryResult, WalkResult)
+_OF_ANY_SIZE = (
+    ProcessListResult,
+    ProcessScreenResult,
+    CanonicalizeResult,
+    ReadDirectoryResult,
+    WalkResult,
+    EnvironmentConfigReadResult,
+)
 _CHEAP_PROOF_UP_TO = 16 * 1024
 
 _b64encode: Callable[[bytes | memoryview], bytes] = pybase64.b64encode

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from protocol.environment import EnvironmentInfo, EnvironmentStatus
+from protocol.environment import (
+    CapabilitiesDiscoverV2Params,
+    CapabilitiesDiscoverV2Result,
+    EnvironmentConfigReadParams,
+    EnvironmentConfigReadResult,
+    EnvironmentInfo,
+    EnvironmentStatus,
+)
 from protocol.filesystem import (
     CanonicalizeParams,
     CanonicalizeResult,
@@ -84,6 +91,15 @@ METHODS: dict[str, Method] = {
         Method("fs/canonicalize", CanonicalizeParams, CanonicalizeResult, "filesystem"),
         Method("fs/walk", WalkParams, WalkResult, "filesystem"),
         Method("fs/remove", RemoveParams, Empty, "filesystem"),
+        Method(
+            "environmentConfig/read", EnvironmentConfigReadParams, EnvironmentConfigReadResult, "environment config"
+        ),
+        Method(
+            "capabilities/discoverV2",
+            CapabilitiesDiscoverV2Params,
+            CapabilitiesDiscoverV2Result,
+            "capability discovery",
+        ),
         Method("http/request", HttpRequestParams, HttpRequestResult, "http"),
     )
 }

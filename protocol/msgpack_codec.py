@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct
 from protocol import msgpack_strict
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, Message, RequestId, Trace
+from protocol.environment import EnvironmentConfigReadResult
 from protocol.errors import ExecServerError, ParseError
 from protocol.filesystem import CanonicalizeResult, ReadBlockResult, ReadDirectoryResult, ReadFileResult, WalkResult
 from protocol.http import HttpRequestResult
@@ -34,7 +35,14 @@ _SMALL_RESULT = 2048
 """Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
 _AROUND_BYTES = 512
 """What a result takes beside its one member of bytes, rather more than that."""
-_OF_ANY_SIZE = (ProcessListResult, ProcessScreenResult, CanonicalizeResult, ReadDirectoryResult, WalkResult)
+_OF_ANY_SIZE = (
+    ProcessListResult,
+    ProcessScreenResult,
+    CanonicalizeResult,
+    ReadDirectoryResult,
+    WalkResult,
+    EnvironmentConfigReadResult,
+)
 _THREE_MEMBERS = b"\x83"
 """The first byte of a request without `trace`."""
 _CHEAP_PROOF_UP_TO = 16 * 1024

@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from actors.router import in_force
+from protocol.environment import ConfigLayer, ConfigLayers
 from protocol.errors import HttpErrorKind
 from protocol.filesystem import FILE_KINDS, WalkEntry, WalkError, WalkOptions
 from protocol.http import HttpHeader, HttpRequestHeader
@@ -141,6 +142,7 @@ def test_members_of_members_are_described() -> None:
     assert members(StreamBytes) <= in_code(section("process/snapshot"))
     assert members(ServerInfo) <= in_code(section("initialize"))
     assert members(ResourceLimits) | members(EnvPolicy) <= in_code(section("process/start"))
+    assert members(ConfigLayer) | members(ConfigLayers) <= in_code(section("environmentConfig/read"))
     assert members(HttpRequestHeader) | members(HttpHeader) <= in_code(section("http/request"))
     assert members(WalkOptions) | members(WalkEntry) | members(WalkError) <= in_code(section("fs/walk"))
     assert members(ScreenCursor) <= in_code(section("process/screen"))

@@ -271,5 +271,7 @@ def test_the_table_of_methods() -> None:
         **dict.fromkeys(PROCESS_METHODS, "exec"),
         "http/request": "http",
         **dict.fromkeys(FILE_METHODS, "filesystem"),
+        "environmentConfig/read": "environment config",
+        "capabilities/discoverV2": "capability discovery",
     }
     assert all(name == row.name for name, row in METHODS.items())
