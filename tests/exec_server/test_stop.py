@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 
 import pytest
 
 from actors.settings import Settings
 from exec_server.server import Server
+from tests.client import session
+from tests.program import program
 from tests.properties.session_world import ENVIRONMENT
 from transport.memory import PeerClosedError, memory_pair
 
@@ -26,3 +29,14 @@ async def test_a_connection_that_never_spoke_is_told_that_the_server_goes(monkey
         with pytest.raises(PeerClosedError) as closed:
             await peer.receive()
     assert closed.value.code == 1001
+
+
+async def test_a_stop_is_no_fault_of_what_served_a_session() -> None:
+    """Whoever watches the log for errors would be woken at each stop."""
+    with program(stderr=subprocess.PIPE) as server:
+        async with session(server.url) as client:
+            await client.run("p", "/bin/true")
+            await client.call("fs/getMetadata", path="/")
+            server.stop()
+        assert server.popen.stderr is not None
+        assert " ERROR " not in server.popen.stderr.read().decode()
