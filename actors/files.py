@@ -26,9 +26,9 @@ from actors.messages import (
     ReleaseOutput,
 )
 from actors.pool import FILE_POOL
-from protocol.errors import ExecServerError, InternalError, InvalidParams
+from actors.sandbox.file_request import carry_out_inside, is_sandboxed
+from protocol.errors import ExecServerError, InternalError
 from protocol.filesystem import ReadFileParams
-from protocol.sandbox import ManagedPermissions
 
 AT_ONCE = 4
 """Requests of a session that are carried out at the same time; the others wait in the order in which they came."""
@@ -82,9 +82,12 @@ class FilesActor(GuardedActor):
     def _carry_out(self, call: Call) -> None:
         """In a thread."""
         try:
-            check_sandbox(call.params)
-            if isinstance(call.params, ReadFileParams) and self._attached is not None:
-                outcome: msgspec.Struct | ExecServerError = read_file(call.params, self._attached.max_bytes)
+            room = None if self._attached is None else self._attached.max_bytes
+            outcome: msgspec.Struct | ExecServerError
+            if is_sandboxed(call.params):
+                outcome = carry_out_inside(call.method, call.params, room)
+            elif isinstance(call.params, ReadFileParams):
+                outcome = read_file(call.params, room)
             else:
                 outcome = carry_out(call.params)
         except ExecServerError as error:
@@ -106,10 +109,3 @@ class FilesActor(GuardedActor):
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
-
-
-def check_sandbox(params: msgspec.Struct) -> None:
-    """Raise InvalidParams for a request that is to be carried out in a sandbox: there is none yet."""
-    sandbox = getattr(params, "sandbox", None)
-    if sandbox is not None and isinstance(sandbox.permissions, ManagedPermissions):
-        raise InvalidParams("sandboxing is not supported by this executor", {"kind": "sandboxUnsupported"})

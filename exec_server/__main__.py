@@ -1,4 +1,6 @@
-"""The program `exec-server`. `serve`, the default, starts without the library that the others are made of."""
+"""The program `exec-server`. `serve`, the default, and `fs-helper` start without the library that the others are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,10 @@ def main() -> None:
         from exec_server.cli.serve import serve
 
         sys.exit(serve(argv[1:] if argv[:1] == ["serve"] else argv))
+    if argv[0] == "fs-helper":
+        from actors.filesystem.helper import main as fs_helper
+
+        sys.exit(fs_helper(argv[1:]))
     from exec_server.cli import run
 
     sys.exit(run(argv))

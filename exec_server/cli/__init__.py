@@ -1,4 +1,6 @@
-"""The command line, one module a subcommand. `serve` is told apart before `run`, and needs nothing that `run` loads."""
+"""The command line, one module a subcommand. `serve` and `fs-helper` are told apart before `run`, and need nothing that
+`run` loads.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,11 @@ def run(argv: Sequence[str]) -> int:
     @app.command
     def serve() -> int:
         """Run the server; `exec-server serve --help` lists its options."""
+        raise AssertionError("told apart before the command line is parsed")
+
+    @app.command(name="fs-helper")
+    def fs_helper() -> int:
+        """Carry out one file request: `read PATH`, or `call` with the request on standard input."""
         raise AssertionError("told apart before the command line is parsed")
 
     app.command(config)
