@@ -9,38 +9,57 @@ What a program uses is listed in `__all__`, and loaded when it is first used. do
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a third of this import
 
 if TYPE_CHECKING:
     from exec_server.client.client import ExecServerClient
     from exec_server.client.connect import connect_stdio, connect_websocket
     from exec_server.client.errors import ConnectFailed, OutputGap, TransportDisconnected, Unauthorized
-    from exec_server.client.events import Closed, Exited, ExitStatus, Failed, Gap, Missed, Output
+    from exec_server.client.events import (
+        Closed,
+        Disconnected,
+        Exited,
+        ExitStatus,
+        Failed,
+        Gap,
+        Missed,
+        Output,
+        Reconnected,
+    )
     from exec_server.client.in_process import connect_in_process
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
     from exec_server.environment import Environment
 
 _HOMES = {
-    "Environment": "exec_server.environment",
-    "ExecServerClient": "exec_server.client.client",
-    "connect_in_process": "exec_server.client.in_process",
-    "spawn_local_server": "exec_server.client.local_server",
-    "Process": "exec_server.client.process",
-    **dict.fromkeys(("connect_stdio", "connect_websocket"), "exec_server.client.connect"),
-    **dict.fromkeys(
-        ("ConnectFailed", "OutputGap", "TransportDisconnected", "Unauthorized"), "exec_server.client.errors"
+    "exec_server.client.client": ("ExecServerClient",),
+    "exec_server.client.connect": ("connect_stdio", "connect_websocket"),
+    "exec_server.client.errors": ("ConnectFailed", "OutputGap", "TransportDisconnected", "Unauthorized"),
+    "exec_server.client.events": (
+        "Closed",
+        "Disconnected",
+        "ExitStatus",
+        "Exited",
+        "Failed",
+        "Gap",
+        "Missed",
+        "Output",
+        "Reconnected",
     ),
-    **dict.fromkeys(
-        ("Closed", "ExitStatus", "Exited", "Failed", "Gap", "Missed", "Output"), "exec_server.client.events"
-    ),
+    "exec_server.client.in_process": ("connect_in_process",),
+    "exec_server.client.local_server": ("spawn_local_server",),
+    "exec_server.client.process": ("Process",),
+    "exec_server.environment": ("Environment",),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Closed",
     "ConnectFailed",
+    "Disconnected",
     "Environment",
     "ExecServerClient",
     "ExitStatus",
@@ -51,6 +70,7 @@ __all__ = [
     "Output",
     "OutputGap",
     "Process",
+    "Reconnected",
     "TransportDisconnected",
     "Unauthorized",
     "connect_in_process",
@@ -60,12 +80,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -29,7 +29,7 @@ from exec_server.client import process as on_loop_process
 from exec_server.client import registry as on_loop_registry
 from exec_server.client import streams as on_loop_streams
 from exec_server.client.errors import TransportDisconnected
-from exec_server.client.events import Event, ExitStatus, Missed, Output
+from exec_server.client.events import ClientEvent, Event, ExitStatus, Output
 from protocol.environment import EnvironmentInfo
 from protocol.process import ProcessEntry
 
@@ -116,7 +116,7 @@ class ExecServerClient:
     def attach(self, process_id: str) -> Process:
         return Process(self._loop, self._loop.wait(self._client.attach(process_id)))
 
-    def events(self) -> Iterator[Event | Missed]:
+    def events(self) -> Iterator[ClientEvent]:
         return self._loop.iterate(self._loop.wait(self._subscribe()))
 
     async def _subscribe(self) -> on_loop_registry.EventStream:

@@ -183,7 +183,8 @@ class ExecServerClient:
         raise UnknownProcess(process_id)
 
     def events(self) -> EventStream:
-        """What happens to all processes of this client from now on: Output, Gap, Exited, Closed, Failed.
+        """What happens to all processes of this client from now on: Output, Gap, Exited, Closed, Failed; and to the
+        connection: Disconnected, Reconnected.
 
         For whoever wants to look on: `async for event in client.events()`. It holds nobody up: above 256 events that
         wait, further ones are left out, and a Missed says how many. Ends with the session.

@@ -85,7 +85,20 @@ class Failed(Struct, frozen=True):
 Event = Output | Gap | Exited | Closed | Failed
 
 
+class Disconnected(Struct, frozen=True):
+    """In a stream of all events: the connection was cut, and the session is being resumed."""
+
+    reason: str
+
+
+class Reconnected(Struct, frozen=True):
+    """In a stream of all events: the session goes on, on a new connection."""
+
+
 class Missed(Struct, frozen=True):
     """In a stream of all events of a connection: so many were left out here, because they were not taken in time."""
 
     count: int
+
+
+ClientEvent = Event | Disconnected | Reconnected | Missed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from exec_server.client.calls import Call, fail
 from exec_server.client.errors import TransportDisconnected
-from exec_server.client.events import Event, Failed, Missed
+from exec_server.client.events import ClientEvent, Disconnected, Event, Failed, Missed, Reconnected
 from exec_server.client.feed import Feed
 from exec_server.client.inbox import BOUND, HOLD_FROM, RELEASE_BELOW, Inbox
 from exec_server.client.session import Session
@@ -36,13 +36,13 @@ class EventStream:
     """All events of all processes, for whoever iterates; see `ExecServerClient.events`."""
 
     def __init__(self, leave: Callable[[EventStream], None]) -> None:
-        self._waiting: deque[Event | Missed] = deque()
+        self._waiting: deque[ClientEvent] = deque()
         self._missed = 0
         self._over = False
         self._something = asyncio.Event()
         self._leave = leave
 
-    def put(self, event: Event) -> None:
+    def put(self, event: ClientEvent) -> None:
         """Append an event, or count it as missed while there is no room."""
         if len(self._waiting) >= EVENTS_KEPT:
             self._missed += 1
@@ -64,7 +64,7 @@ class EventStream:
     def __aiter__(self) -> EventStream:
         return self
 
-    async def __anext__(self) -> Event | Missed:
+    async def __anext__(self) -> ClientEvent:
         while not self._waiting:
             self._tell_missed()
             if self._waiting:
@@ -212,7 +212,7 @@ class Registry:
         self._streams.add(stream)
         return stream
 
-    def tell(self, events: list[Event]) -> None:
+    def tell(self, events: Sequence[ClientEvent]) -> None:
         """Pass events on to the streams of all events."""
         for stream in self._streams:
             for event in events:
@@ -247,11 +247,13 @@ class Registry:
         if entry.feed.behind:
             entry.catch_up()
 
-    def cut(self, starts: list[Call]) -> None:
+    def cut(self, reason: str) -> None:
         for entry in self._entries.values():
             entry.cut()
+        self.tell([Disconnected(reason)])
 
     def resumed(self) -> None:
+        self.tell([Reconnected()])
         for entry in list(self._entries.values()):
             entry.resumed()
 

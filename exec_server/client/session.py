@@ -40,8 +40,8 @@ class Listener(Protocol):
     def notified(self, notification: Struct) -> None:
         """The server tells something."""
 
-    def cut(self, starts: list[Call]) -> None:
-        """The connection is gone; of these starts nobody knows whether they were carried out."""
+    def cut(self, reason: str) -> None:
+        """The connection is gone."""
 
     def resumed(self) -> None:
         """There is a connection again."""
@@ -193,7 +193,7 @@ class Session:
             if not channel.resumable:
                 self._fail(reason, starts)
                 return
-            self._listener.cut(starts)
+            self._listener.cut(reason)
             try:
                 channel = await self._reconnect(reason)
             except TransportDisconnected as error:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from ipaddress import ip_address
+from ssl import SSLContext
+from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 from websockets.typing import Subprotocol
 
@@ -24,26 +26,15 @@ CLOSE_S = 3.0
 """How long a goodbye may take, in seconds."""
 
 
-async def connect_link(url: str, token: str | None, timeout: float) -> WebSocketLink:
-    """Connect. Raises ConnectFailed, also when it takes longer than `timeout` seconds.
+async def connect_link(url: str, token: str | None, ssl: SSLContext | None, timeout: float) -> WebSocketLink:
+    """Connect. Raises ConnectFailed, also when it takes longer than `timeout` seconds, and ValueError for a URL that is
+    neither `ws://HOST:PORT` nor `wss://HOST:PORT` nor `unix:///PATH`.
 
-    `token` goes into an `Authorization: Bearer` header. A proxy of the environment is used, unless the host is a
-    loopback address.
+    `token` goes into an `Authorization: Bearer` header. `ssl` says whom to trust at `wss://`; None: as the system does.
+    A proxy of the environment is used, unless the host is a loopback address.
     """
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    options = {} if not _is_loopback(url) else {"proxy": None}
     try:
-        socket = await connect(
-            url,
-            additional_headers=headers,
-            compression=None,
-            max_size=MAX_MESSAGE,
-            open_timeout=timeout,
-            close_timeout=CLOSE_S,
-            ping_interval=None,
-            subprotocols=[Subprotocol(MSGPACK_SUBPROTOCOL)],
-            **options,  # type: ignore[arg-type]
-        )
+        return WebSocketLink(await _connect(url, token, ssl, timeout))
     except InvalidStatus as error:
         status = error.response.status_code
         kind = Unauthorized if status in (401, 403) else ConnectFailed
@@ -56,7 +47,25 @@ async def connect_link(url: str, token: str | None, timeout: float) -> WebSocket
         raise ValueError(f"{url!r} is no URL of a WebSocket server: {error}") from None
     except (OSError, InvalidHandshake) as error:
         raise ConnectFailed(f"cannot connect to exec-server at {url}: {error}") from None
-    return WebSocketLink(socket)
+
+
+async def _connect(url: str, token: str | None, ssl: SSLContext | None, timeout: float) -> ClientConnection:
+    options: dict[str, Any] = {
+        "additional_headers": {} if token is None else {"Authorization": f"Bearer {token}"},
+        "compression": None,
+        "max_size": MAX_MESSAGE,
+        "open_timeout": timeout,
+        "close_timeout": CLOSE_S,
+        "ping_interval": None,
+        "subprotocols": [Subprotocol(MSGPACK_SUBPROTOCOL)],
+    }
+    if url.startswith("unix://"):
+        return await unix_connect(url.removeprefix("unix://"), "ws://localhost/", **options)
+    if ssl is not None:
+        options["ssl"] = ssl
+    if _is_loopback(url):
+        options["proxy"] = None
+    return await connect(url, **options)
 
 
 def _is_loopback(url: str) -> bool:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from exec_server import (
     Closed,
+    Disconnected,
     ExecServerClient,
     Exited,
     Failed,
@@ -21,6 +22,7 @@ from exec_server import (
     Output,
     OutputGap,
     Process,
+    Reconnected,
     TransportDisconnected,
     connect_stdio,
     connect_websocket,
@@ -275,6 +277,15 @@ async def test_an_exit_during_a_cut_is_told() -> None:
         await writing  # its answer was lost, and the process had ended when it was sent again
 
 
+async def test_who_looks_on_is_told_of_the_connection() -> None:
+    """Lost: the one line that tells a person why nothing moves."""
+    async with proxied() as (client, proxy):
+        events = client.events()
+        proxy.cut()
+        assert await anext(events) == Disconnected("the connection was cut")
+        assert await anext(events) == Reconnected()
+
+
 async def test_a_held_process_is_held_again() -> None:
     """Lost: the client's memory, after a cut."""
     async with proxied(retained_output=64 << 20) as (client, proxy):
@@ -311,7 +322,7 @@ async def test_a_session_that_is_gone_fails_its_handles() -> None:
         stream = client.events()
         proxy.cut()
         await fails(process, client, "unknown session id")
-        assert [type(event) async for event in stream] == [Failed]
+        assert [type(event) async for event in stream] == [Disconnected, Failed]
 
 
 async def test_a_server_that_does_not_come_back_fails_its_handles() -> None:
