@@ -29,11 +29,14 @@ from actors.messages import (
     BridgeDetached,
     Call,
     Detach,
+    Drain,
+    EndGently,
     EndWaits,
     Failure,
     Forget,
     Forgotten,
     HoldOutput,
+    Idle,
     Observe,
     OpenService,
     OpenSession,
@@ -59,6 +62,7 @@ from protocol.errors import (
     InvalidRequest,
     MethodNotFound,
     ProcessExists,
+    ShuttingDown,
     UnknownProcess,
 )
 from protocol.methods import METHODS
@@ -98,6 +102,8 @@ class Process:
     by: tuple[str, str] = ("", "")
     """Who asked for it."""
     running: bool = True
+    ended: bool = False
+    """Nothing more will be told of it."""
     exit_code: int | None = None
     signal: str | None = None
 
@@ -130,6 +136,7 @@ class ConnectionActor(GuardedActor):
         self._gone: deque[Address] = deque(maxlen=REMEMBERED_BRIDGES)
         self._processes: dict[str, Process] = {}
         self._running = 0
+        self._draining = False
         self._attachments: dict[str, int] = {}
         """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
         self._flow = OutputFlow()
@@ -143,6 +150,19 @@ class ConnectionActor(GuardedActor):
         early, self._early = self._early, []
         for each in early:
             self.receiveMessage(each, each.bridge)
+
+    def receiveMsg_Drain(self, message: Drain, router: Address) -> None:
+        self._draining = True
+        if message.end_within is not None:
+            for process in self._processes.values():
+                if not process.ended:
+                    self.send(process.actor, EndGently(message.end_within))
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        over = self._draining and all(process.ended for process in self._processes.values())
+        if over and self._open is not None:
+            self.send(self._router, Idle(self._open.session_id))
 
     def receiveMsg_Reconfigure(self, message: Reconfigure, router: Address) -> None:
         if self._open is not None:
@@ -211,6 +231,8 @@ class ConnectionActor(GuardedActor):
         cwd = params.cwd
         try:
             cwd = cwd_path(params.cwd)
+            if self._draining:
+                raise ShuttingDown
             check_start(params, self._running, self._open.settings)
         except ExecServerError as error:
             self._audit(audit.failed, params, cwd, by, error)
@@ -311,6 +333,7 @@ class ConnectionActor(GuardedActor):
         if failed is not None:
             self._stopped(failed)
             self._audit(audit.failed, failed.params, failed.cwd, failed.by, message.error)
+        self._tell_if_idle()
         self._flow.remove(message.process_id)
         self._go_on_releasing()
         self.send(message.bridge, Failure(message.token, message.error))
@@ -318,6 +341,9 @@ class ConnectionActor(GuardedActor):
 
     def receiveMsg_ProcessEnded(self, message: ProcessEnded, process: Address) -> None:
         assert self._open is not None
+        if message.process_id in self._processes:
+            self._processes[message.process_id].ended = True
+        self._tell_if_idle()
         self._flow.remove(message.process_id)
         self._go_on_releasing()
         self._deadlines.set(message.process_id, self._open.settings.process_retention)
@@ -345,6 +371,7 @@ class ConnectionActor(GuardedActor):
         if gone.running:
             self._stopped(gone)
             self._audit(audit.ended, process_id, gone.pid, None, None, "actorLost")
+        self._tell_if_idle()
         self._flow.remove(process_id)
         self._deadlines.cancel(process_id)
         self._go_on_releasing()

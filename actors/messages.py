@@ -43,6 +43,31 @@ class Reconfigure(msgspec.Struct, frozen=True, gc=False):
     settings: Settings
 
 
+class Drain(msgspec.Struct, frozen=True, gc=False):
+    """Server to router, and on to every ConnectionActor: begin nothing new. Answered with AllIdle when nothing runs.
+
+    `end_within` None: what runs may go on; else it is asked to end, and killed after so many seconds.
+    """
+
+    end_within: float | None
+
+
+class Idle(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router, after Drain: every process of this session is over and closed."""
+
+    session_id: str
+
+
+class AllIdle(msgspec.Struct, frozen=True, gc=False):
+    """The router's answer to Drain: every process of every session is over and closed."""
+
+
+class EndGently(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to ProcessActor: the server ends; ask the child to, and kill it after so many seconds."""
+
+    seconds: float
+
+
 class Initialize(msgspec.Struct, frozen=True, gc=False):
     """Bridge to router: open a session, or resume the one that the params name.
 

@@ -29,6 +29,7 @@ from actors.messages import (
     Answer,
     BridgeDetached,
     Call,
+    EndGently,
     EndWaits,
     Failure,
     Forget,
@@ -597,6 +598,13 @@ class ProcessActor(GuardedActor):
             child.signal_group(signal.SIGHUP)  # interactive shells ignore SIGTERM
         child.signal_group(signal.SIGCONT)  # a stopped process acts on neither before it goes on
         self._deadlines.set("kill", grace_s)
+
+    def receiveMsg_EndGently(self, message: EndGently, connection: Address) -> None:
+        if self._state is State.STARTING:
+            self._reason, self._end_at_start = self._reason or "sessionEnded", message.seconds
+        elif self._state is State.EXITED:
+            self._kill()  # whatever keeps its output open
+        self._end("sessionEnded", message.seconds)
 
     def _kill(self) -> None:
         """Kill the child and its descendants, or what it left behind."""

@@ -18,6 +18,7 @@ from actors.guarded import GuardedActor, log
 from actors.messages import (
     Address,
     Alive,
+    AllIdle,
     Answer,
     Attach,
     Attached,
@@ -31,9 +32,11 @@ from actors.messages import (
     Congested,
     Detach,
     Displaced,
+    Drain,
     EndWaits,
     Failure,
     HoldOutput,
+    Idle,
     Initialize,
     Notify,
     Observe,
@@ -60,6 +63,7 @@ from protocol.errors import (
     InternalError,
     InvalidRequest,
     SessionAttached,
+    ShuttingDown,
     UnknownProcess,
     UnknownSession,
 )
@@ -139,6 +143,10 @@ class RouterActor(GuardedActor):
         self._config: Configure | None = None
         self._audit: Address | None = None
         self._closing = False
+        self._draining = False
+        self._busy: set[str] = set()
+        """Sessions in which something runs, while a Drain waits for an answer."""
+        self._awaits_idle: Address = None
 
     # -- the server's own ---------------------------------------------------------------------------------------
 
@@ -158,6 +166,23 @@ class RouterActor(GuardedActor):
             session.ttl, settings = self._life_of(session.asked_ttl)
             self.send(session.connection, Reconfigure(settings))
 
+    def receiveMsg_Drain(self, message: Drain, sender: Address) -> None:
+        self._draining = True
+        self._awaits_idle = sender
+        self._busy = set(self._sessions)
+        for session in self._sessions.values():
+            self.send(session.connection, message)
+        self._tell_if_idle()
+
+    def receiveMsg_Idle(self, message: Idle, connection: Address) -> None:
+        self._busy.discard(message.session_id)
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        if self._awaits_idle is not None and not self._busy:
+            self.send(self._awaits_idle, AllIdle())
+            self._awaits_idle = None
+
     def receiveMsg_Shutdown(self, message: Shutdown, sender: Address) -> None:
         self._closing = True
         for session in list(self._sessions.values()):
@@ -176,6 +201,9 @@ class RouterActor(GuardedActor):
         name = (message.peer, message.params.client_name)
         client = Client(bridge, message.token, message.params.max_message, message.max_bytes, name)
         wanted = message.params.resume_session_id
+        if not isinstance(wanted, str) and self._draining:
+            self.send(bridge, Failure(message.token, ShuttingDown()))
+            return
         if not isinstance(wanted, str):
             self._attach(self._create(message.params), client)
             return
@@ -260,6 +288,8 @@ class RouterActor(GuardedActor):
     def _forget(self, session: Session) -> None:
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
+        self._busy.discard(session.session_id)
+        self._tell_if_idle()
         self._void_requests(session.session_id, None)
         self._leave_others(session)
         self._deadlines.cancel(("expiry", session.session_id))

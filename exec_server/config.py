@@ -52,6 +52,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     allow_other_users: bool = False
     allow_unauthenticated: bool = False
     max_processes_per_session: int = 4096
+    grace: float = 2.0
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
     audit: str = ""
@@ -131,6 +132,13 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def _ms(text: str) -> str:
+    try:
+        return str(float(text) / 1000)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number of milliseconds") from None
+
+
 def _name(text: str) -> str:
     if not text.strip():
         raise ValueError("an empty name")
@@ -139,7 +147,7 @@ def _name(text: str) -> str:
 
 OPTIONS: tuple[Option, ...] = (
     Option("config", str, "FILE", "settings in TOML, one key for each flag, with underscores"),
-    Option("listen", str, "URL", "stdio://, ws://IP:PORT, wss://IP:PORT (port 0: any free one) or unix:///PATH"),
+    Option("listen", str, "URL", "stdio://, ws://IP:PORT, wss://IP:PORT (port 0: any free), unix:///PATH, systemd:"),
     Option("encoding", _one_of("json", "msgpack"), "NAME", "encoding on stdio: json or msgpack"),
     Option("session_ttl", _seconds, "S", "how long a session lives without a connection", live=True),
     Option(
@@ -178,6 +186,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("allow_other_users", _yes_or_no, "YES|NO", "let all users of this machine connect"),
     Option("allow_unauthenticated", _yes_or_no, "YES|NO", "serve the network without asking for tokens"),
     Option("max_processes_per_session", _count, "N", "how many processes of a session may run at a time", live=True),
+    Option("grace", _seconds, "S", "how long running processes have when the server is told to end", live=True),
     Option(
         "allow_direct_exec", _yes_or_no, "YES|NO", "take starts of mode direct, which have no policy applied", live=True
     ),
@@ -204,6 +213,7 @@ OPTIONS: tuple[Option, ...] = (
 
 
 ALIASES: tuple[Alias, ...] = (
+    Alias("shutdown_grace_period_ms", "grace", _ms),
     Alias("retained_output_bytes_per_process", "retained_output"),
     Alias("max_processes_per_connection", "max_processes_per_session"),
 )

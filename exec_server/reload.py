@@ -17,6 +17,7 @@ import msgspec
 from exec_server.access import AccessError, admission_of, tls_of
 from exec_server.config import OPTIONS, Config, ConfigError, flag_of, load
 from exec_server.server import Server, settings_of
+from exec_server.systemd import Notifier
 from transport.admission import Admission
 from transport.listen import Listener, StdioUrl, UnixUrl, WebSocketUrl
 
@@ -44,24 +45,34 @@ class Reloader:
         config: Config,
         url: StdioUrl | WebSocketUrl | UnixUrl,
         server: Server,
+        notifier: Notifier,
     ) -> None:
         self._argv = argv
-        self._config = config
+        self.config = config
+        """The settings in force."""
         self._url = url
         self._server = server
+        self._notifier = notifier
         self.listener: Listener | None = None
         """Where clients come in, once there is one."""
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._ended = False
+
+    @property
+    def shown(self) -> str:
+        """What is served, for the service manager."""
+        return "stdio" if self.listener is None else self.listener.url
 
     def request(self) -> None:
         """Reload soon. For a signal handler of the loop."""
         self._again = True
-        if self._task is None:
+        if self._task is None and not self._ended:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def end(self) -> None:
-        """Wait for a reload that is under way; it is a matter of reading a few small files."""
+        """Reload no more. Waits for a reload that is under way; it is a matter of reading a few small files."""
+        self._ended = True
         if self._task is not None:
             await self._task
 
@@ -69,19 +80,21 @@ class Reloader:
         try:
             while self._again:
                 self._again = False
+                self._notifier.reloading()
                 try:
-                    fresh = await asyncio.to_thread(read, self._argv, self._config, self._url)
+                    fresh = await asyncio.to_thread(read, self._argv, self.config, self._url)
                 except (ConfigError, AccessError) as error:
                     log.error("nothing was reloaded: %s", error)
                 else:
                     self._apply(fresh)
+                self._notifier.ready(self.shown)
         finally:
             self._task = None
 
     def _apply(self, fresh: Fresh) -> None:
         for name in fresh.fixed:
             log.warning("%s is changed only by a restart", flag_of(name))
-        self._config = fresh.config
+        self.config = fresh.config
         logging.getLogger().setLevel(fresh.config.log_level.upper())
         self._server.reconfigure(settings_of(fresh.config))
         ended = 0

@@ -18,7 +18,7 @@ from actors import audit, recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.http_client import HTTP_THREAD
-from actors.messages import Address, Configure, Configured, Displaced, Reconfigure, Shutdown
+from actors.messages import Address, Configure, Configured, Displaced, Drain, Reconfigure, Shutdown
 from actors.settings import Settings
 from exec_server import __version__
 from exec_server.config import Config
@@ -34,8 +34,10 @@ RECORDINGS_S = 2.0
 """How long the last events of recordings have to reach their files, in seconds."""
 HTTP_END_S = 2.0
 """How long the thread for HTTP requests has to close its connections, in seconds."""
-GOODBYE_S = 6.0
+GOODBYE_S = 2.0
 """How long clients have to take what is queued for them when the server stops, in seconds."""
+TERM_S = 2.0
+"""How long processes have to end when they are asked to, before they are killed, in seconds."""
 REAP_S = 1.0
 """How often children that sessions left at their end are looked after, in seconds."""
 LAST_REAP_S = 2.0
@@ -143,6 +145,28 @@ class Server:
 
         self._idle.clear()
         transport.open(notify)
+
+    async def drain(self, grace_s: float, hurried: asyncio.Event) -> None:
+        """Begin nothing new. Running processes have `grace_s` seconds to end, then TERM_S after being asked to, then
+        they are killed. Returns when none runs, or `hurried` is set; at once, and for nothing, with `grace_s` 0."""
+        if not grace_s or hurried.is_set():
+            return
+        hurry = asyncio.ensure_future(hurried.wait())
+        try:
+            if not await self._idle_within(Drain(None), grace_s, hurry):
+                await self._idle_within(Drain(TERM_S), TERM_S + LAST_REAP_S, hurry)
+        finally:
+            hurry.cancel()
+
+    async def _idle_within(self, drain: Drain, seconds: float, hurry: asyncio.Future[Any]) -> bool:
+        """Whether nothing runs any more, or whoever waits is in a hurry."""
+        question = asyncio.ensure_future(self._engine.aask(self._router, drain, seconds))
+        await asyncio.wait((question, hurry), return_when=asyncio.FIRST_COMPLETED)
+        if question.done():
+            return question.result() is not None
+        question.cancel()
+        await asyncio.wait((question,))
+        return True
 
     async def stop(self) -> None:
         """Say goodbye to every client, end every session and its children, then the actors."""

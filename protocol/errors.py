@@ -16,6 +16,7 @@ ExecServerError
     ├── SpawnError          kind `spawnNotFound`, `spawnPermissionDenied`, `spawnFailed`, `resourceExhausted`
     ├── HttpError           kinds of `http/request`, see the class
     ├── LimitReached        kind `limitReached`: a bound of the server, which `limit` names, is reached
+    ├── ShuttingDown        kind `shuttingDown`
     ├── Busy                kind `busy`: a bound of this connection is reached; try again later
     └── ActorLost           kind `actorLost`: the actor that should have answered ended
 
@@ -177,6 +178,13 @@ class LimitReached(InternalError):
     def __init__(self, limit: str, value: int) -> None:
         text = f"the limit {limit} of this server, {value}, is reached; end something first"
         super().__init__(text, {"kind": "limitReached", "limit": limit, "value": value})
+
+
+class ShuttingDown(InternalError):
+    """The server is about to end, and begins nothing new."""
+
+    def __init__(self) -> None:
+        super().__init__("the server is shutting down", {"kind": "shuttingDown"})
 
 
 class Busy(InternalError):

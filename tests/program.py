@@ -112,7 +112,7 @@ def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[P
 
     `prefix` is put before the command: `sh -c 'ulimit -n 64; exec "$@"' sh`.
     """
-    argv = [*prefix, *command("--listen", "ws://127.0.0.1:0", *flags)]
+    argv = [*prefix, *command("--listen", "ws://127.0.0.1:0", "--grace", "0", *flags)]
     with launched(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, **popen) as process:
         assert process.stdout is not None
         url = process.stdout.readline().decode().strip()

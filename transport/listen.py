@@ -68,9 +68,15 @@ class UnixUrl(NamedTuple):
         return f"unix://{self.path}"
 
 
-def parse_listen_url(text: str) -> StdioUrl | WebSocketUrl | UnixUrl:
-    """`stdio`, `stdio://`, `ws://IP:PORT`, `wss://IP:PORT` (IPv6 in brackets) or `unix:///PATH`. Raises
-    ListenUrlError."""
+class SystemdUrl(NamedTuple):
+    """Serve WebSocket on the socket that the service manager has opened."""
+
+
+def parse_listen_url(text: str) -> StdioUrl | WebSocketUrl | UnixUrl | SystemdUrl:
+    """`stdio`, `stdio://`, `ws://IP:PORT`, `wss://IP:PORT` (IPv6 in brackets), `unix:///PATH` or
+    `systemd:`. Raises ListenUrlError."""
+    if text == "systemd:":
+        return SystemdUrl()
     if text in ("stdio", "stdio://"):
         return StdioUrl()
     if text.startswith("unix://"):
@@ -79,7 +85,7 @@ def parse_listen_url(text: str) -> StdioUrl | WebSocketUrl | UnixUrl:
             raise ListenUrlError(f"invalid unix --listen URL `{text}`; expected `unix:///PATH`")
         return UnixUrl(path)
     if not text.startswith(("ws://", "wss://")):
-        expected = "`ws://IP:PORT` or `stdio`, or else `wss://IP:PORT` or `unix:///PATH`"
+        expected = "`ws://IP:PORT` or `stdio`, or else `wss://IP:PORT`, `unix:///PATH` or `systemd:`"
         raise ListenUrlError(f"unsupported --listen URL `{text}`; expected {expected}")
     match = _websocket_url.fullmatch(text)
     address = (
@@ -125,6 +131,7 @@ class Listener:
         admission: Admission,
         make_protocol: Callable[[Arrival, OnLost], WebSocketTransport],
         tls: SSLContext | None = None,
+        owns_file: bool = True,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = sock
@@ -140,7 +147,7 @@ class Listener:
         self.port = 0
         """The port that the kernel chose, of a TCP socket."""
         if isinstance(url, UnixUrl):
-            self._file = unix_identity(url.path)
+            self._file = unix_identity(url.path) if owns_file else None
         else:
             host, self.port = sock.getsockname()[:2]
             url = WebSocketUrl(host, self.port, url.scheme)
@@ -270,12 +277,14 @@ def serve_websocket(
     subprotocols: Sequence[str] = (),
     ping_interval: float = 10.0,
     defer: Defer | None = None,
+    sock: socket.socket | None = None,
 ) -> Listener:
     """Listen on `url` in the running loop. `on_connection` gets each connection that was upgraded, on the
     loop. Without `admission` the user's own programs may connect, and nobody else.
 
     Raises OSError if the address cannot be had, or if nobody could be told apart where users must be. The other
-    parameters are those of `WebSocketTransport`; `tls` is for a `wss` URL.
+    parameters are those of `WebSocketTransport`; `tls` is for a `wss` URL. `sock`, where it is given, listens at
+    `url` already, and its file is not ours to remove.
     """
     admission = Admission() if admission is None else admission
 
@@ -292,12 +301,15 @@ def serve_websocket(
             on_lost=on_lost,
         )
 
-    if isinstance(url, UnixUrl):
+    owns_file = sock is None
+    if sock is not None:
+        pass
+    elif isinstance(url, UnixUrl):
         sock = open_unix_socket(url.path, 0o600 if admission.own_user_only else 0o666)
     else:
         sock = open_listening_socket(url.host, url.port)
     try:
-        return Listener(sock, url, admission, make_protocol, tls)
+        return Listener(sock, url, admission, make_protocol, tls, owns_file)
     except OSError:
         sock.close()
         raise

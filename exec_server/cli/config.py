@@ -48,13 +48,16 @@ def show(*flags: Flags) -> int:
 
 def problems_of(flags: tuple[str, ...]) -> tuple[str, ...]:
     """What keeps a server from starting with these flags, as far as files and settings go."""
-    from exec_server.access import AccessError, admission_of, tls_of
+    from exec_server.access import AccessError, admission_of, authenticator_of, tls_of
     from exec_server.config import ConfigError, load
-    from transport.listen import ListenUrlError, parse_listen_url
+    from transport.listen import ListenUrlError, SystemdUrl, parse_listen_url
 
     try:
         config = load(flags)
         url = parse_listen_url(config.listen)
+        if isinstance(url, SystemdUrl):
+            authenticator_of(config)  # the rest depends on the address of the socket
+            return ()
         admission_of(config, url)
         tls_of(config, url)
     except ConfigError as error:

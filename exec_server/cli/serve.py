@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,15 +15,18 @@ from actors.audit import append_to
 from exec_server import config
 from exec_server.access import AccessError, admission_of, tls_of
 from exec_server.config import Config, ConfigError
+from exec_server.life import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
 from exec_server.measures import Measures
 from exec_server.reload import Reloader
 from exec_server.server import Server, settings_of
+from exec_server.systemd import Notifier, take_socket
 from protocol.codec import MSGPACK_SUBPROTOCOL
 from transport.admission import Admission
 from transport.listen import (
     Listener,
     ListenUrlError,
     StdioUrl,
+    SystemdUrl,
     UnixUrl,
     WebSocketUrl,
     parse_listen_url,
@@ -33,6 +37,8 @@ from transport.stdio import StdioTransport
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+LEAVING_S = 0.5
+"""How long the guardian may take to end what a server leaves that could not end by itself, in seconds."""
 LAST_BYTES_S = 1.5
 """How long connections have, after their goodbye, until their last bytes are on the way, in seconds."""
 
@@ -44,8 +50,7 @@ def serve(argv: Sequence[str]) -> int:
     """
     try:
         settings = config.load(argv)
-        url = parse_listen_url(settings.listen)
-        entrance = Entrance(url, admission_of(settings, url), tls_of(settings, url))
+        entrance = entrance_of(settings)
     except ConfigError as error:
         return fail(str(error), status=2)
     except (ListenUrlError, AccessError) as error:
@@ -69,11 +74,20 @@ def serve(argv: Sequence[str]) -> int:
 
 
 class Entrance(NamedTuple):
-    """Where clients come in, and who may."""
+    """Where clients come in, and who may. `sock` is one that the service manager has opened."""
 
     url: StdioUrl | WebSocketUrl | UnixUrl
     admission: Admission
     tls: SSLContext | None
+    sock: socket.socket | None = None
+
+
+def entrance_of(settings: Config) -> Entrance:
+    """The entrance that the settings ask for. Raises ListenUrlError, AccessError."""
+    url, sock = parse_listen_url(settings.listen), None
+    if isinstance(url, SystemdUrl):
+        sock, url = take_socket(encrypted=bool(settings.tls_cert))
+    return Entrance(url, admission_of(settings, url), tls_of(settings, url), sock)
 
 
 def fail(message: str, status: int = 1) -> int:
@@ -99,32 +113,44 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def program(argv: Sequence[str], settings: Config, entrance: Entrance, measures: Measures) -> None:
     """The life of the server. Raises OSError if it cannot listen."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
+    stop = Stop()
+    stop.obey(*END_SIGNALS)
     server = Server(settings_of(settings))
     await server.start()
     measures.begin()
-    reloader = Reloader(argv, settings, entrance.url, server)
-    loop.add_signal_handler(signal.SIGHUP, stop.set if os.isatty(0) else reloader.request)
-    listener: Listener | None = None
+    notifier = Notifier()
+    reloader = Reloader(argv, settings, entrance.url, server, notifier)
+    hang_up = stop.ask if os.isatty(0) else reloader.request
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
     try:
         if isinstance(entrance.url, StdioUrl):
             subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
-            server.connect(StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn), on_closed=stop.set)
+            transport = StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn)
+            server.connect(transport, on_closed=stop.end_of_client)
         else:
-            listener = listen(settings, entrance, server)
-            reloader.listener = listener
+            reloader.listener = listen(settings, entrance, server)
+        notifier.ready(reloader.shown)
         await stop.wait()
-        await reloader.end()
     finally:
-        if listener is not None:
-            listener.close()
-        await server.stop()
-        if listener is not None:
-            await listener.wait_closed(LAST_BYTES_S)
-        await measures.end()
+        seconds = reloader.config.grace + AFTER_GRACE_S
+        last_resort = LastResort(seconds - LEAVING_S)
+        notifier.stopping(seconds)
+        await end(server, reloader, stop, measures)
+        notifier.end()
+        last_resort.cancel()
+
+
+async def end(server: Server, reloader: Reloader, stop: Stop, measures: Measures) -> None:
+    """End everything: at most as long as the grace of the settings and AFTER_GRACE_S."""
+    listener = reloader.listener
+    if listener is not None:
+        listener.close()
+    await reloader.end()
+    await server.drain(reloader.config.grace, stop.hurried)
+    await server.stop()
+    if listener is not None:
+        await listener.wait_closed(LAST_BYTES_S)
+    await measures.end()
 
 
 def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
@@ -138,6 +164,7 @@ def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
         subprotocols=[MSGPACK_SUBPROTOCOL],
         ping_interval=settings.ping_interval,
         defer=server.call_after_turn,
+        sock=entrance.sock,
     )
     print(listener.url, flush=True)
     print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)

@@ -87,6 +87,7 @@ SAMPLES: dict[Any, list[Any]] = {
     ProcessStartResult: [ProcessStartResult("p")],
     Settings: [Settings(environment=ENVIRONMENT)],
     bool: [True],
+    float: [1.5],
     int: [1 << 40],
     tuple[str, str]: [("websocket 127.0.0.1:1", "tests")],
     Literal["started", "failed", "ended"]: ["started"],

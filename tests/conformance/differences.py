@@ -82,6 +82,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("host-header", tests=("tests/transport/test_admission.py::test_names_that_were_pointed_at_us",)),
     Difference("other-users", tests=("tests/transport/test_admission.py::test_another_user_of_the_machine",)),
     Difference("slow-refusals", tests=("tests/transport/test_auth.py::test_the_right_token_is_not_slowed_by_others",)),
+    Difference("drain", tests=("tests/exec_server/test_life.py::test_what_takes_longer_is_asked_then_forced",)),
     Difference("hangup", tests=(HERE + "test_program.py::test_a_hangup_ends_nothing",)),
     Difference("server-death", tests=(HERE + "test_program.py::test_signals_to_the_server",)),
     Difference("seed-malformed", tests=(HERE + "test_generations.py::test_seed_client_survives_a_malformed_message",)),

@@ -28,7 +28,9 @@ TRACES = load()
 @asynccontextmanager
 async def listening(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """The program on a free port, and its URL as it tells it."""
-    async with program("--listen", "ws://127.0.0.1:0", *arguments, stderr=asyncio.subprocess.PIPE) as process:
+    async with program(
+        "--listen", "ws://127.0.0.1:0", "--grace", "0", *arguments, stderr=asyncio.subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         first = (await process.stdout.readline()).decode()
         assert re.fullmatch(r"ws://127\.0\.0\.1:\d+\n", first), "clients parse the first line of stdout"

@@ -42,6 +42,7 @@ class Hup:
 
     async def reload(self, until: str) -> str:
         """Send SIGHUP, and wait until it says this; all that it has said since."""
+        await eventually(lambda: "listening on" in self.stderr.read_text(), "it has said where it listens")
         before = len(self.stderr.read_text())
         self.server.popen.send_signal(signal.SIGHUP)
         await eventually(lambda: until in self.stderr.read_text()[before:], f"the server says {until!r}")
