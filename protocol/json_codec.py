@@ -225,6 +225,9 @@ def _large_result_parts(id: RequestId, result: Any) -> Iterator[bytes] | None:
         return _read_result_parts(id, result)
     if kind is ReadFileResult and len(result.data_base64) >= _TEMPLATE_FROM:
         return _bytes_result_parts(id, b'{"dataBase64":"', result.data_base64, b'"}')
+    if kind is HttpRequestResult and len(result.body_base64) >= _TEMPLATE_FROM:
+        head = _encode(msgspec.structs.replace(result, body_base64=b""))
+        return _bytes_result_parts(id, head[:-2], result.body_base64, head[-2:])
     if kind is ReadBlockResult and len(result.chunk) >= _TEMPLATE_FROM:
         return _bytes_result_parts(id, b'{"chunk":"', result.chunk, b'","eof":%b}' % _encode(result.eof))
     return None

@@ -88,6 +88,9 @@ class MsgpackCodec:
         if type(result) is ReadFileResult:
             yield from _file_pieces(id, result.data_base64)
             return
+        if type(result) is HttpRequestResult:
+            yield from _http_pieces(id, result)
+            return
         if type(result) is not ProcessReadResult:
             yield self.encode_result(id, result)
             return
@@ -163,6 +166,15 @@ def _file_pieces(id: RequestId, data: bytes) -> Iterator[bytes]:
     yield head + data[:_PIECE]
     for start in range(_PIECE, len(data), _PIECE):
         yield data[start : start + _PIECE]
+
+
+def _http_pieces(id: RequestId, result: HttpRequestResult) -> Iterator[bytes]:
+    body = result.body_base64
+    without_body = _encode(ResultMessage(id, msgspec.structs.replace(result, body_base64=b"")))
+    yield without_body[: -len(_bin_header(0))] + _bin_header(len(body))
+    rest = memoryview(body)
+    for start in range(0, len(body), _PIECE):
+        yield bytes(rest[start : start + _PIECE])
 
 
 def _bin_header(size: int) -> bytes:

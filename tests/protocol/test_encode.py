@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.codec import JSON
+from protocol.codec import JSON, MSGPACK
 from protocol.environment import EnvironmentInfo, EnvironmentStatus, Shell
 from protocol.errors import InternalError, ParseError, SpawnError
+from protocol.http import HttpBodyDelta, HttpHeader, HttpRequestResult
 from protocol.process import (
     OutputChunk,
     ProcessClosed,
@@ -147,3 +148,27 @@ def test_an_error_about_a_name_that_is_not_utf8_is_still_an_answer() -> None:
     """A file name of raw bytes in an error text would leave the request without any answer."""
     answer = JSON.encode_error(1, InternalError("no \udcff", {"path": "\udcff"}))
     assert json.loads(answer)["error"] == {"code": -32603, "data": {"path": "?"}, "message": "no ?"}
+
+
+@pytest.mark.parametrize("size", [0, 511, 512, 393_216, 393_217, 2_000_003])
+def test_large_http_bodies(size: int) -> None:
+    """What is built around a body is what msgspec would write, and no piece holds up the server."""
+    body = bytearray(range(256)) * (size // 256 + 1)
+    result = HttpRequestResult(200, [HttpHeader('a"', "é")], body[:size])  # type: ignore[arg-type]  # as it comes
+    expected = msgspec.json.encode({"id": "i", "result": result})
+    assert JSON.encode_result("i", result) == expected
+    pieces = list(JSON.encode_result_pieces("i", result))
+    assert b"".join(pieces) == expected
+    assert max(map(len, pieces)) < 1_500_000
+    assert len(expected) <= JSON.encoded_size_hint(result) + 64
+    packed = list(MSGPACK.encode_result_pieces("i", result))
+    assert b"".join(packed) == msgspec.msgpack.encode({"id": "i", "result": result})
+    assert max(map(len, packed)) < 1_000_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 65_536])
+@pytest.mark.parametrize("error", [None, 'br"oken é'])
+def test_body_deltas(size: int, error: str | None) -> None:
+    delta = HttpBodyDelta('r"é', 7, bytes(range(256)) * (size // 256) + b"x" * (size % 256), error is not None, error)
+    expected = msgspec.json.encode({"method": "http/request/bodyDelta", "params": delta})
+    assert JSON.encode_notification(delta) == expected
