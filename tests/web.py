@@ -43,7 +43,7 @@ class Web:
     connections: int = 0
     opened: int = 0
     sent: int = 0
-    """Bytes of endless bodies so far."""
+    """Bytes of large and endless bodies so far."""
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def url(self, path: str) -> str:
@@ -130,6 +130,7 @@ class Web:
         for start in range(0, size, len(BLOCK)):
             writer.write(BLOCK[: min(len(BLOCK), size - start)])
             await writer.drain()
+            self.sent += len(BLOCK)
         return True
 
     async def _endless(self, request: Seen, query: dict[str, str], writer: asyncio.StreamWriter) -> bool:
