@@ -7,6 +7,7 @@ import re
 ELSEWHERE: dict[str, str] = {
     r"http/(?!basic|hdrenv).*": "HTTP on the port: tests/transport/data/upstream.jsonl",
     r"ws/(frame-size|raw)-.*": "WebSocket frames: tests/transport/data/upstream.jsonl",
+    r"http/(basic|hdrenv)|environmentConfig/read": "test_requests.py: data/requests.jsonl",
 }
 """Traces that other tests use; the value says which."""
 
@@ -14,8 +15,6 @@ LATER: dict[str, str] = {
     r"fs/.*|misc/fsopen|misc/watch|shape/(open|watch|write-handle)|sess/fs-handle-after-resume": (
         "there are no file methods yet; file requests inside of other traces are left out of data/traces.jsonl"
     ),
-    r"http/(basic|hdrenv)": "there is no http/request yet",
-    r"environmentConfig/read": "there is no environmentConfig/read yet; its capability is false",
     r"(misc|shape)/sandbox": "they have file requests in them, and there are none yet",
 }
 """Traces that nothing covers, and why."""

@@ -13,7 +13,7 @@ from tests.conformance import scope
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.helpers import json_only
-from tests.conformance.traces import DATA, load
+from tests.conformance.traces import DATA, REQUESTS, load
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "compatibility.md"
@@ -67,8 +67,9 @@ def test_every_trace_is_accounted_for() -> None:
 
 
 def test_traces_used_elsewhere_are_there() -> None:
-    """A trace that was said to be used by the tests of the transports, and is not."""
-    there = (ROOT / "tests" / "transport" / "data" / "upstream.jsonl").read_text().splitlines()
+    """A trace that was said to be used by other tests, and is not."""
+    files = (ROOT / "tests" / "transport" / "data" / "upstream.jsonl", REQUESTS)
+    there = [line for file in files for line in file.read_text().splitlines()]
     used = {json.loads(line)["name"] for line in there}
     names = (DATA.parent / "names.txt").read_text().splitlines()
     assert {name for name in names if scope.matching(scope.ELSEWHERE, name)} == used

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data" / "traces.jsonl"
+REQUESTS = DATA.parent / "requests.jsonl"
+"""Those of HTTP requests, and of the machine's configuration: test_requests.py."""
 PIPELINED = ("concurrency/1", "concurrency/4")
 """Traces whose client did not wait for answers."""
 
@@ -60,9 +62,9 @@ class Places:
         return text.replace("@SESSION@", self.session)
 
 
-def load() -> dict[str, Trace]:
-    """All traces by name."""
-    return {row["name"]: Trace(**row) for row in map(json.loads, DATA.read_text().splitlines())}
+def load(data: Path = DATA) -> dict[str, Trace]:
+    """All traces of a file by name."""
+    return {row["name"]: Trace(**row) for row in map(json.loads, data.read_text().splitlines())}
 
 
 @dataclass
