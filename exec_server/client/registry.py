@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from exec_server.client.calls import Call, fail
-from exec_server.client.errors import TransportDisconnected
+from exec_server.client.errors import DISCONNECTED, TransportDisconnected
 from exec_server.client.events import ClientEvent, Disconnected, Event, Failed, Missed, Reconnected
 from exec_server.client.feed import Feed
 from exec_server.client.inbox import BOUND, HOLD_FROM, RELEASE_BELOW, Inbox
@@ -261,7 +261,7 @@ class Registry:
         for entry in list(self._entries.values()):
             if entry.starting and entry.start is not None:
                 fail(entry.start.future, TransportDisconnected(reason))
-            entry.put([Failed(entry.process_id, f"exec-server transport disconnected: {reason}")])
+            entry.put([Failed(entry.process_id, DISCONNECTED + reason)])
         for stream in self._streams:
             stream.end()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 from collections.abc import AsyncIterator
 
-from exec_server.client.errors import OutputGap, TransportDisconnected
+from exec_server.client.errors import DISCONNECTED, OutputGap, TransportDisconnected
 from exec_server.client.events import Event, Failed, Gap, Output
 from exec_server.client.inbox import ALL, STREAMS, Inbox, Queue
 from exec_server.client.text import LINE_LIMIT, LineSplitter
+from protocol.errors import ActorLost
 
 
 class OutputStream:
@@ -16,7 +17,7 @@ class OutputStream:
 
     Like an `asyncio.StreamReader`, except that iterating gives chunks of bytes as they come, and `lines` lines. What
     one of these has taken no other gives. They raise OutputGap where output is missing, after which reading may go on,
-    and TransportDisconnected when the session is lost.
+    TransportDisconnected when the session is lost, and ActorLost when the server has lost the process.
     """
 
     def __init__(self, inbox: Inbox, *queues: Queue) -> None:
@@ -126,6 +127,11 @@ def gap_error(gap: Gap) -> OutputGap:
 
 
 def raise_if_lost(inbox: Inbox) -> None:
-    """Raise TransportDisconnected if the output does not end because the process has closed it."""
-    if isinstance(inbox.end, Failed):
-        raise TransportDisconnected(inbox.end.reason.removeprefix("exec-server transport disconnected: "))
+    """Raise where the output does not end because the process has closed it: TransportDisconnected if the session is
+    lost, ActorLost if the server has lost the process.
+    """
+    if not isinstance(inbox.end, Failed):
+        return
+    if inbox.end.reason.startswith(DISCONNECTED):
+        raise TransportDisconnected(inbox.end.reason.removeprefix(DISCONNECTED))
+    raise ActorLost(f"process {inbox.end.process_id}: {inbox.end.reason}")

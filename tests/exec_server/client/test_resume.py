@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -29,7 +31,7 @@ from exec_server import (
 )
 from exec_server.client import websocket
 from exec_server.client.inbox import HOLD_FROM
-from protocol.errors import InvalidRequest
+from protocol.errors import ActorLost, InvalidRequest
 from tests.cutting_proxy import CuttingProxy
 from tests.exec_server.test_embedding import embedded
 from tests.program import eventually, marker, running, stdio_pipes
@@ -284,6 +286,29 @@ async def test_who_looks_on_is_told_of_the_connection() -> None:
         proxy.cut()
         assert await anext(events) == Disconnected("the connection was cut")
         assert await anext(events) == Reconnected()
+
+
+async def test_a_process_that_the_server_has_forgotten_fails() -> None:
+    """Lost: a wait that never ends, after a cut that was longer than the record of the process is kept."""
+    mark = marker()
+    async with (
+        embedded(process_retention=0.01) as (server, url),
+        CuttingProxy(url) as proxy,
+        connect_websocket(proxy.url) as client,
+    ):
+        actors = server._engine.live_actors
+        process = await client.start(["sleep", mark])
+        proxy.refuse = True
+        proxy.cut()
+        os.kill(running(mark)[0], signal.SIGKILL)
+        await eventually(lambda: server._engine.live_actors < actors, "bridge and process are gone")
+        proxy.refuse = False
+        (event,) = [event async for event in process.events]
+        assert event == Failed(process.process_id, "the server does not know the process any more")
+        for call in (process.wait(), process.communicate(), process.stdout.read()):
+            with pytest.raises(ActorLost, match="does not know the process any more"):
+                await call
+        assert (await client.run(["echo", "on"])).stdout == b"on\n"
 
 
 async def test_a_held_process_is_held_again() -> None:
