@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from actors.filesystem import carry_out
-from actors.filesystem.reading import read_file
 from actors.guarded import GuardedActor
 from actors.messages import (
     Address,
@@ -26,9 +25,7 @@ from actors.messages import (
     ReleaseOutput,
 )
 from actors.pool import FILE_POOL
-from actors.sandbox.file_request import carry_out_inside, is_sandboxed
 from protocol.errors import ExecServerError, InternalError
-from protocol.filesystem import ReadFileParams
 
 AT_ONCE = 4
 """Requests of a session that are carried out at the same time; the others wait in the order in which they came."""
@@ -83,13 +80,7 @@ class FilesActor(GuardedActor):
         """In a thread."""
         try:
             room = None if self._attached is None else self._attached.max_bytes
-            outcome: msgspec.Struct | ExecServerError
-            if is_sandboxed(call.params):
-                outcome = carry_out_inside(call.method, call.params, room)
-            elif isinstance(call.params, ReadFileParams):
-                outcome = read_file(call.params, room)
-            else:
-                outcome = carry_out(call.params)
+            outcome: msgspec.Struct | ExecServerError = carry_out(call.params, room)
         except ExecServerError as error:
             outcome = error
         except Exception as error:

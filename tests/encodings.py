@@ -10,7 +10,7 @@ import msgpack
 import msgspec
 
 SUBPROTOCOL = "exec-server.msgpack"
-RAW = ("chunk", "stdout", "stderr", "terminal")
+RAW = ("chunk", "dataBase64", "stdout", "stderr", "terminal")
 """Members that are base64 in JSON, wherever they stand and are no numbers."""
 
 
@@ -43,8 +43,9 @@ class MsgpackEncoding:
 
     def encode(self, message: Mapping[str, Any]) -> bytes:
         params = message.get("params") if isinstance(message, Mapping) else None
-        if isinstance(params, Mapping) and isinstance(params.get("chunk"), str):
-            message = {**message, "params": {**params, "chunk": _raw(params["chunk"])}}
+        for member in ("chunk", "dataBase64"):
+            if isinstance(params, Mapping) and isinstance(params.get(member), str):
+                message = {**message, "params": {**params, member: _raw(params[member])}}
         packed: bytes = msgpack.packb(message)
         return packed
 

@@ -19,9 +19,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from actors.filesystem.operations import OPERATIONS, carry_out
-from actors.filesystem.reading import open_to_read, read_file
+from actors.filesystem.reading import open_to_read
 from protocol.errors import ExecServerError, InvalidParams, MethodNotFound
-from protocol.filesystem import ReadFileParams
 from protocol.paths import file_path
 
 USAGE: Final = "usage: exec-server fs-helper read PATH\n       exec-server fs-helper call < REQUEST\n"
@@ -34,9 +33,15 @@ _KINDS: dict[int, Kind] = {
     errno.EPERM: "permission_denied",
     errno.EISDIR: "is_a_directory",
 }
-METHODS: dict[str, type[msgspec.Struct]] = {
-    "fs/" + kind.__name__[0].lower() + kind.__name__[1:].removesuffix("Params"): kind for kind in OPERATIONS
-}
+
+
+def method_of(kind: type[msgspec.Struct]) -> str:
+    """The name of the method that has these params: `fs/readFile` of ReadFileParams."""
+    name = kind.__name__.removesuffix("Params")
+    return f"fs/{name[0].lower()}{name[1:]}"
+
+
+METHODS: dict[str, type[msgspec.Struct]] = {method_of(kind): kind for kind in OPERATIONS}
 """The requests that need no handle, by the names of their methods."""
 
 
@@ -117,9 +122,7 @@ def _carry_out(line: bytes) -> msgspec.Struct:
         params = msgspec.json.decode(request.params, type=METHODS[request.method])
     except msgspec.DecodeError as error:
         raise InvalidParams(str(error)) from None
-    if isinstance(params, ReadFileParams):
-        return read_file(params, request.room)
-    return carry_out(params)
+    return carry_out(params, request.room)
 
 
 def _write_all(data: bytes) -> None:

@@ -22,6 +22,7 @@ from protocol.filesystem import (
     WalkParams,
     WriteFileParams,
 )
+from protocol.sandbox import to_enforce
 
 Operation = Callable[[Any], msgspec.Struct]
 
@@ -37,6 +38,15 @@ OPERATIONS: dict[type[msgspec.Struct], Operation] = {
 """Params of a request -> what carries it out. Each may block, and raises ExecServerError."""
 
 
-def carry_out(params: msgspec.Struct) -> msgspec.Struct:
-    """Carry out one request that needs no handle; its result. Blocks. Raises ExecServerError."""
+def carry_out(params: msgspec.Struct, room: int | None = None) -> msgspec.Struct:
+    """Carry out one request that needs no handle, in its sandbox if it has one; its result. `room`: bytes of content
+    that the answer may have. Blocks. Raises ExecServerError.
+    """
+    if to_enforce(getattr(params, "sandbox", None)) is not None:
+        # Not needed, and not imported, where this runs in the sandbox itself.
+        from actors.sandbox.file_request import carry_out_inside
+
+        return carry_out_inside(params, room)
+    if isinstance(params, ReadFileParams):
+        return read_file(params, room)
     return OPERATIONS[type(params)](params)

@@ -15,12 +15,11 @@ import msgspec
 
 from actors.child.spawn import Child, SpawnRequest, spawn
 from actors.filesystem.helper import METHODS as IN_HELPER
-from actors.filesystem.helper import HelperAnswer, HelperError, HelperRequest
+from actors.filesystem.helper import HelperAnswer, HelperError, HelperRequest, method_of
 from actors.sandbox.enclosure import import_path, interpreter
 from actors.sandbox.errors import SandboxUnsupported
 from protocol.errors import ExecServerError, InternalError, InvalidParams, InvalidRequest, NotFound
 from protocol.methods import METHODS
-from protocol.sandbox import to_enforce
 
 ENDED_AFTER_S: Final = 30.0
 """How long the helper may take, in seconds."""
@@ -38,16 +37,12 @@ sys.exit(main(sys.argv[2 + count:]))
 """
 
 
-def is_sandboxed(params: msgspec.Struct) -> bool:
-    """Whether this request must be carried out here."""
-    return to_enforce(getattr(params, "sandbox", None)) is not None
-
-
-def carry_out_inside(method: str, params: Any, room: int | None = None) -> msgspec.Struct:
+def carry_out_inside(params: Any, room: int | None = None) -> msgspec.Struct:
     """Carry out one request in its sandbox; its result. `room`: bytes of content that the client takes.
 
     Raises ExecServerError: what the request itself would, SandboxUnsupported where it or its sandbox cannot be had.
     """
+    method = method_of(type(params))
     if method not in IN_HELPER:
         raise SandboxUnsupported(f"{method}: a handle would lead out of the sandbox; use fs/readFile and fs/writeFile")
     raw = msgspec.Raw(msgspec.json.encode(msgspec.structs.replace(params, sandbox=None)))

@@ -15,7 +15,6 @@ LATER: dict[str, str] = {
     r"fs/.*|misc/fsopen|misc/watch|shape/(open|watch|write-handle)|sess/fs-handle-after-resume": (
         "there are no file methods yet; file requests inside of other traces are left out of data/traces.jsonl"
     ),
-    r"(misc|shape)/sandbox": "they have file requests in them, and there are none yet",
 }
 """Traces that nothing covers, and why."""
 
