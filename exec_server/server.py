@@ -19,6 +19,8 @@ from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.http_client import HTTP_THREAD
 from actors.messages import Address, Configure, Configured, Displaced, Drain, Reconfigure, Shutdown
+from actors.pool import FILE_POOL
+from actors.services import preload
 from actors.settings import Settings
 from exec_server import __version__
 from exec_server.config import Config
@@ -94,6 +96,7 @@ class Server:
         answer = await self._engine.aask(self._router, Configure(self._settings), ANSWER_S)
         if not isinstance(answer, Configured):
             raise RuntimeError(f"the router did not start: {answer!r}")
+        FILE_POOL.submit(preload)
         self._reap()
 
     def _reap(self) -> None:

@@ -6,15 +6,18 @@ import asyncio
 import os
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from actors.services import SERVICES
 from exec_server.config import Config
 from exec_server.server import Server, settings_of
 from tests.client import session, start_params
-from tests.program import Facts, eventually, marker, running
+from tests.program import ROOT, Facts, eventually, marker, running
 from tests.raw_websocket import RawWebSocket
 from transport.listen import parse_listen_url, serve_websocket
 
@@ -108,3 +111,22 @@ async def test_a_client_that_leaves_in_the_middle_of_anything_leaves_no_session(
                     await asyncio.to_thread(client.next)
                 client.close()
         await eventually(lambda: server._engine.live_actors == actors, "all actors of clients have ended")
+
+
+async def test_services_are_loaded_before_the_first_request_needs_them() -> None:
+    """Lost: everybody's output for as long as the imports take, when the first client asks for a file."""
+    code = (
+        "import asyncio, sys, threading\n"
+        "from exec_server.config import Config\n"
+        "from exec_server.server import Server, settings_of\n"
+        "from actors.pool import FILE_POOL\n"
+        "async def main():\n"
+        "    server = Server(settings_of(Config()))\n"
+        "    await server.start()\n"
+        "    assert FILE_POOL.finish()\n"
+        "    print(*sorted(name for name in sys.modules if name.startswith('actors.')))\n"
+        "    await server.stop()\n"
+        "asyncio.run(main())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    assert {name.rpartition(".")[0] for name in SERVICES.values()} <= set(ran.stdout.split())
