@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,9 @@ _FLAGS: Final = {
 """Which flag belongs to which mode."""
 
 
+log = logging.getLogger("exec_server")
+
+
 class AccessError(Exception):
     """Settings with which nobody, or everybody, could connect; the text says how to do better, on one line."""
 
@@ -50,6 +54,16 @@ def admission_of(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> Admi
         hosts=None if authenticated or isinstance(url, UnixUrl) else frozenset(config.allow_host),
         own_user_only=told_apart and not config.allow_other_users,
     )
+
+
+def warn_of_open_doors(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> None:
+    """Say in the log what was insisted on, and is dangerous all the same."""
+    if not isinstance(url, WebSocketUrl) or url.is_loopback:
+        return
+    if not (config.ws_auth or config.tls_client_ca):
+        log.warning("%s: whoever reaches this address can run commands as this user", url)
+    elif url.scheme == "ws":
+        log.warning("%s: tokens and commands go over the network unencrypted; wss:// or a tunnel hides them", url)
 
 
 def authenticator_of(config: Config) -> Authenticator | None:

@@ -69,7 +69,7 @@ class Admission:
         try:
             return self.authenticator.judge(authorization)
         except DeniedError as denied:
-            return Refusal(401, str(denied), self._note(peer, str(denied)))
+            return Refusal(401, str(denied), self._note(peer, str(denied), hold=True))
 
     def judge_user(self, trusted: bool, uid: int | None, peer: str) -> Refusal | None:
         """The user at the other end; `uid` None: nobody knows."""
@@ -83,8 +83,8 @@ class Admission:
         """Something else that keeps a peer out, for the log."""
         self._note(peer, what)
 
-    def _note(self, peer: str, what: str) -> float:
-        delay, stands_for = self.brake.fail(peer_address(peer), monotonic())
+    def _note(self, peer: str, what: str, hold: bool = False) -> float:
+        delay, stands_for = self.brake.fail(peer_address(peer), monotonic(), hold)
         if stands_for is not None:
             more = f" (and {stands_for - 1} more before it)" if stands_for > 1 else ""
             _log.warning("refused %s: %s%s", peer, what, more)

@@ -40,9 +40,9 @@ class Brake:
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._held_until: list[float] = []
 
-    def fail(self, host: str, now: float) -> tuple[float, int | None]:
-        """An attempt from this IP address has failed: for how many seconds to hold the answer, and how many
-        failures a line in the log stands for (None: no line)."""
+    def fail(self, host: str, now: float, hold: bool = True) -> tuple[float, int | None]:
+        """An attempt from this IP address has failed: for how many seconds to hold the answer (0 where it is not to be
+        held), and how many failures a line in the log stands for (None: no line)."""
         address = self._of(_network(host), now)
         address.failures += 1
         address.failed_at = now
@@ -51,7 +51,7 @@ class Brake:
         if now - address.logged_at >= LOG_S:
             stands_for, address.unlogged, address.logged_at = address.unlogged, 0, now
         self._held_until = [until for until in self._held_until if until > now]
-        if len(self._held_until) >= HELD:
+        if not hold or len(self._held_until) >= HELD:
             return 0.0, stands_for
         delay = min(MOST_S, FIRST_S * 2.0 ** min(address.failures - 1, 16))
         self._held_until.append(now + delay)

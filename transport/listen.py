@@ -316,13 +316,17 @@ def serve_websocket(
 
 
 def open_tcp_peers(sock: socket.socket) -> TcpPeers:
-    """What tells whose the peers of this listening socket are. Raises OSError if the kernel cannot."""
-    peers = TcpPeers()
+    """What tells whose the peers of this listening socket are. Raises OSError if the kernel cannot; its text says what
+    to do then."""
+    peers = None
     try:
+        peers = TcpPeers()
         peers.check(sock)
-    except OSError:
-        peers.close()
-        raise
+    except OSError as error:
+        if peers is not None:
+            peers.close()
+        text = f"nobody can tell which user connects ({error.strerror}); add --ws-auth, or --allow-other-users"
+        raise OSError(error.errno, text) from None
     return peers
 
 

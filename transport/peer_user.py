@@ -66,7 +66,7 @@ class TcpPeers:
         ours = _endpoint(listening.getsockname())
         answer = self._ask(listening.family, ours, Endpoint(bytes(len(ours.address)), 0))
         if _HEADER.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
-            raise OSError(errno.EOPNOTSUPP, "this kernel does not say who owns a socket (sock_diag)")
+            raise OSError(errno.EOPNOTSUPP, "the kernel answers no sock_diag question")
 
     def uid_of_peer(self, connection: socket.socket) -> int | None:
         """The user that owns the other end; None if there is no open, established socket with just these addresses

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.audit import append_to
 from exec_server import config
-from exec_server.access import AccessError, admission_of, tls_of
+from exec_server.access import AccessError, admission_of, tls_of, warn_of_open_doors
 from exec_server.config import Config, ConfigError
 from exec_server.life import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
 from exec_server.measures import Measures
@@ -166,6 +166,7 @@ def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
         defer=server.call_after_turn,
         sock=entrance.sock,
     )
+    warn_of_open_doors(settings, entrance.url)
     print(listener.url, flush=True)
     print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
     return listener

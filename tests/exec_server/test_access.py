@@ -13,12 +13,12 @@ import pytest
 from websockets.asyncio.client import connect, unix_connect
 from websockets.exceptions import InvalidStatus
 
-from exec_server.access import AccessError, admission_of, authenticator_of, read_secret
+from exec_server.access import AccessError, admission_of, authenticator_of, read_secret, warn_of_open_doors
 from exec_server.cli.serve import serve
 from exec_server.config import Config, load
 from tests.client import PATIENCE_S, Client, WebSocketLink
 from tests.program import ROOT, command, launched, program
-from transport.listen import ListenUrlError, UnixUrl, parse_listen_url
+from transport.listen import ListenUrlError, SystemdUrl, UnixUrl, parse_listen_url
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +110,21 @@ def test_the_network_is_not_served_without_a_lock(url: str) -> None:
     assert admission_of(Config(tls_client_ca="ca.pem"), parse_listen_url(url)).hosts is None
     insisted = admission_of(Config(allow_unauthenticated=True), parse_listen_url(url))
     assert insisted.hosts == frozenset() and not insisted.own_user_only
+
+
+def test_what_is_dangerous_is_said_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Lost: a last word to who opens a door without knowing what goes through it."""
+    for config, url, said in (
+        (Config(), "ws://127.0.0.1:0", ""),
+        (Config(allow_unauthenticated=True), "ws://0.0.0.0:0", "whoever reaches this address can run commands"),
+        (Config(ws_auth="capability-token"), "ws://0.0.0.0:0", "unencrypted"),
+        (Config(ws_auth="capability-token"), "wss://0.0.0.0:0", ""),
+    ):
+        caplog.clear()
+        listen = parse_listen_url(url)
+        assert not isinstance(listen, SystemdUrl)
+        warn_of_open_doors(config, listen)
+        assert said in caplog.text and bool(said) is bool(caplog.text)
 
 
 def test_which_rules_hold_where() -> None:

@@ -208,7 +208,7 @@ async def test_the_right_token_is_not_slowed_by_others(serve: Serve) -> None:
         assert (await ask(listener, with_token("wrong")))[0] == 401
     delays = []
     brake = listener._admission.brake
-    brake.fail = lambda host, now: delays.append(host) or (3600.0, None)  # type: ignore[method-assign, func-returns-value]
+    brake.fail = lambda host, now, hold: delays.append(host) or (3600.0, None)  # type: ignore[method-assign, func-returns-value]
     guess = json.dumps("wrong")
     from tests.transport.support import RawClient
 

@@ -22,6 +22,14 @@ def test_each_failure_costs_more() -> None:
     assert brake.fail("10.0.0.1", 11.0 + FORGET_S)[0] == FIRST_S, "nor for ever"
 
 
+def test_what_is_not_held_takes_no_place() -> None:
+    """A flood of requests that are refused at once frees those who guess from waiting."""
+    brake = Brake()
+    for number in range(HELD * 2):
+        assert brake.fail(f"10.1.{number >> 8}.{number & 255}", 0.0, hold=False)[0] == 0.0
+    assert brake.fail("10.0.0.1", 0.0)[0] == FIRST_S
+
+
 def test_a_network_is_one_address() -> None:
     """Who has one IPv6 address has as many as he likes."""
     brake = Brake()
