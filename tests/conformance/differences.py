@@ -18,6 +18,7 @@ class Difference:
 
 
 HERE = "tests/conformance/"
+HTTP = "tests/exec_server/test_http.py::"
 INSIDE = "tests/exec_server/test_sandbox.py::"
 ENVIRONMENT = ("#* environment.capabilities", "#* environment.prependPathDirs")
 
@@ -64,6 +65,10 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("tool-directory", {"start/env": ("pol-* stdout",)}),
     Difference("parent-death-signal", {"start/env": ("attrs-pipe stdout", "attrs-pipestdin stdout")}),
     Difference("network-proxy", {"shape/exec-extra": ("#9 result",)}),
+    Difference("http-concurrency", tests=(HTTP + "test_slow_servers_hold_up_nobody",)),
+    Difference("http-body-limit", tests=(HTTP + "test_bodies_that_are_too_large",)),
+    Difference("http-error-texts", tests=(HTTP + "test_servers_that_do_wrong",)),
+    Difference("http-private-variables", tests=(HTTP + "test_values_and_proxies_from_the_environment",)),
     Difference("pipelining", tests=(HERE + "test_bursts.py::test_a_burst_is_answered_whole",)),
     Difference("waits", tests=(HERE + "test_bursts.py::test_a_wait_holds_up_nothing",)),
     Difference("writes-in-order", tests=(HERE + "test_bursts.py::test_pipelined_writes_stay_in_order",)),
