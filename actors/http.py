@@ -10,8 +10,9 @@ import time
 from collections import deque
 from typing import Any
 
-from thespian.actors import ActorExitRequest
+from thespian.actors import ActorExitRequest, WakeupMessage
 
+from actors.deadlines import Deadlines
 from actors.guarded import GuardedActor
 from actors.http_client import Chunk, Ended, Exchange, Failed, Head, HttpClient, Whole
 from actors.messages import (
@@ -20,6 +21,7 @@ from actors.messages import (
     BridgeAttached,
     BridgeDetached,
     Call,
+    EndWaits,
     Failure,
     HoldOutput,
     Notify,
@@ -27,11 +29,13 @@ from actors.messages import (
     ReleaseOutput,
 )
 from actors.settings import MAX_WAIT_S, Settings
-from protocol.errors import Busy, ExecServerError, InternalError, InvalidParams
+from protocol.errors import Busy, ExecServerError, HttpError, InternalError, InvalidParams
 from protocol.http import HttpBodyDelta, HttpRequestParams, HttpRequestResult
 
 AT_ONCE = 32
 """Requests of a session that wait for a response at the same time; the others begin in the order in which they came."""
+LAST_CALL = 0.8
+"""The part of the grace after the end of a client's input after which what is unanswered fails."""
 STREAMS = 256
 """Streamed bodies that a session may have open."""
 
@@ -69,6 +73,7 @@ class HttpActor(GuardedActor):
         self._unanswered = 0
         """Begun and not answered."""
         self._told: deque[Told] = deque()
+        self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
         self._settings = message.settings
@@ -202,6 +207,20 @@ class HttpActor(GuardedActor):
         self._client.abort(number)
         if not request.answered:
             self._unanswered -= 1
+
+    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+        """The bridge closes if nothing is answered for some time; be a little faster."""
+        if self._attached is not None and message.bridge == self._attached.bridge:
+            self._deadlines.set("end of input", self._settings.end_of_input_grace * LAST_CALL)
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
+        if self._deadlines.due(message.payload) and self._attached is not None:
+            error = HttpError("httpTimeout", "http/request failed: the connection's input ended before a response came")
+            for number, request in list(self._requests.items()):
+                if request.call.bridge == self._attached.bridge and not request.answered:
+                    self._drop(number)
+                    self.send(request.call.bridge, Failure(request.call.token, error))
+            self._go_on()
 
     # -- the end ------------------------------------------------------------------------------------------------
 

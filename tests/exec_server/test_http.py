@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from tests.client import RpcError, connected, expect_error, session
-from tests.program import Program, program
+from tests.program import ROOT, Program, command, program
 from tests.web import web_server
 
 pytestmark = pytest.mark.anyio
@@ -311,6 +311,25 @@ async def test_the_server_ends_in_the_middle_of_it() -> None:
                 await client.stream("s", web.url("/endless"))
                 assert await asyncio.to_thread(server.stop) == 0
         await web.until(lambda: not web.connections)
+
+
+async def test_the_end_of_the_input_on_stdio() -> None:
+    """`printf … | exec-server` gets an answer to each request, if need be that there is none."""
+    async with web_server() as web:
+        ask = {"method": "GET", "requestId": "r"}
+        messages = [
+            {"id": 1, "method": "initialize", "params": {"clientName": "pipe"}},
+            {"method": "initialized"},
+            {"id": 2, "method": "http/request", "params": {**ask, "url": web.url("/never")}},
+            {"id": 3, "method": "http/request", "params": {**ask, "url": web.url("/hello")}},
+        ]
+        process = await asyncio.create_subprocess_exec(*command(), stdin=-1, stdout=-1, cwd=ROOT)
+        text = "".join(json.dumps(message) + "\n" for message in messages)
+        output, _ = await process.communicate(text.encode())
+        answers = {answer["id"]: answer for answer in map(json.loads, output.splitlines())}
+        assert answers[3]["result"]["status"] == 200
+        assert answers[2]["error"]["data"] == {"kind": "httpTimeout"}
+        assert process.returncode == 0
 
 
 async def test_before_the_handshake(server: Program) -> None:
