@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import hashlib
 import os
 import platform
 import shutil
@@ -58,14 +59,16 @@ def _install(target: Path) -> None:
 
 def _packed(folder: Path) -> Path:
     """The package as a file, its digest checked."""
-    npm = ["npm", "pack", PACKAGE, "--json", "--pack-destination", str(folder)]
+    npm = ["npm", "pack", PACKAGE, "--pack-destination", str(folder)]
     try:
         done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise NotInstalled(f"npm did not fetch {PACKAGE} within {_TIMEOUT_S} s") from None
     if done.returncode != 0:
         raise NotInstalled(f"npm cannot fetch {PACKAGE}: {' | '.join(done.stderr.splitlines())[:300]}")
-    (found,) = json.loads(done.stdout)
-    if found["integrity"] != INTEGRITY:
-        raise NotInstalled(f"the digest of {PACKAGE} is {found['integrity']}, not {INTEGRITY}")
-    return folder / Path(found["filename"]).name
+    (package,) = folder.glob("*.tgz")
+    with package.open("rb") as content:
+        digest = "sha512-" + base64.b64encode(hashlib.file_digest(content, "sha512").digest()).decode()
+    if digest != INTEGRITY:
+        raise NotInstalled(f"the digest of {PACKAGE} is {digest}, not {INTEGRITY}")
+    return package
