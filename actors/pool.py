@@ -85,6 +85,8 @@ class Pool:
 
 SPAWN_POOL: Final = Pool(2, "exec-server-spawn")
 """For starting and killing children."""
+SANDBOX_POOL: Final = Pool(4, "exec-server-sandbox")
+"""For starts in a sandbox, which take tens of milliseconds each, and what comes at their end."""
 FILE_POOL: Final = Pool(16, "exec-server-files")
 """For the file requests of clients. A session has a few of these threads at most, so that a disk that hangs for one
 leaves some to others."""

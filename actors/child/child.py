@@ -12,7 +12,7 @@ from actors.child import descendants
 from actors.child.limits import remove_group
 from actors.child.proc import boot_ticks
 from actors.child.table import CHILDREN
-from actors.pool import SPAWN_POOL
+from actors.pool import SANDBOX_POOL, SPAWN_POOL
 
 if TYPE_CHECKING:
     from actors.child.terminal import Terminal
@@ -174,7 +174,7 @@ class Child:
     def _run_at_end(self) -> None:
         at_end, self.at_end = self.at_end, None
         if at_end is not None:
-            SPAWN_POOL.submit(at_end)
+            SANDBOX_POOL.submit(at_end)
 
     def _wait(self, flag: int) -> os.waitid_result | None:
         try:

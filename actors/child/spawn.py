@@ -24,7 +24,7 @@ from actors.child.limits import Limits, remove_group
 from actors.child.posix_spawn import Stdio, posix_spawn
 from actors.child.table import CHILDREN
 from actors.child.warm import QUICK_S, WARM, Key
-from actors.pool import SPAWN_POOL
+from actors.pool import SANDBOX_POOL, SPAWN_POOL
 from actors.sandbox.enclosure import enclosure
 from actors.sandbox.entrance import ENVIRONMENT, Entrance
 from protocol.errors import ExecServerError, SpawnError
@@ -498,7 +498,8 @@ def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None
     except OSError as error:
         raise _failure(error, "descriptors", "no descriptor left for an eventfd") from None
     try:
-        SPAWN_POOL.submit(ticket._run)
+        pool = SPAWN_POOL if to_enforce(request.sandbox) is None else SANDBOX_POOL
+        pool.submit(ticket._run)
     except RuntimeError as error:
         ticket.abandon()
         raise SpawnError("resourceExhausted", str(error), "threads") from None

@@ -117,6 +117,8 @@ class Entrance:
             return
         if not report.startswith(b"+"):
             said = _said(child)
+            if f"execvp {interpreter()}" in said:
+                said += " (its libraries are not there: an entry for `root` or `minimal` is needed)"
             raise SpawnError("spawnFailed", f"the sandbox could not be set up: {said}", "sandbox")
         reason, _, code = report[1:].decode().partition(" ")
         _, _, _, cwd = self._what

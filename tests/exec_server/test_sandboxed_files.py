@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from protocol.methods import METHODS
 from tests.client import Client, RpcError, expect_error, session
 from tests.managed import entry, managed, need_bubblewrap
 from tests.program import Program, program
@@ -120,6 +121,28 @@ async def test_no_process_and_no_descriptor_is_left(server: Program, workspace: 
             await on(client, "getMetadata", workspace, sandbox)
             await refusal(client, "readFile", workspace / "none", sandbox)
         await server.falls_to(load)
+
+
+async def test_every_request_that_can_have_a_sandbox_minds_it(tmp_path: Path) -> None:
+    """Lost: the sandbox of a method that was added later, or of one that takes a way of its own."""
+    need_bubblewrap()
+    (tmp_path / "empty").mkdir()
+    file = tmp_path / "file"
+    file.write_text("before")
+    params: dict[str, Any] = dict.fromkeys(("path", "sourcePath", "destinationPath"), file.as_uri())
+    params |= {"dataBase64": "", "recursive": True, "handleId": "h"}
+    params["options"] = {"maxDepth": 1, "maxDirectories": 1, "maxEntries": 1, "followDirectorySymlinks": False}
+    params["sandbox"] = managed(tmp_path)
+    methods = [
+        name for name, each in METHODS.items() if name[:3] == "fs/" and "sandbox" in each.params.__struct_fields__
+    ]
+    assert {"fs/readFile", "fs/writeFile", "fs/walk", "fs/remove"} <= set(methods)
+    with program(env={**os.environ, "PATH": str(tmp_path / "empty")}) as bare:
+        async with session(bare.url) as client:
+            for method in methods:
+                error = await expect_error(client.call(method, **params))
+                assert (error.code, error.data["kind"]) == (-32602, "sandboxUnsupported"), method
+    assert file.read_text() == "before"
 
 
 async def test_without_bubblewrap_nothing_is_done(tmp_path: Path) -> None:
