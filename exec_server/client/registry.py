@@ -26,8 +26,11 @@ from protocol.process import (
     ProcessStartResult,
 )
 
-READ_BYTES = 1 << 20
-"""Output that is asked for at a time when something was missed."""
+READ_FIRST = 64 << 10
+READ_MOST = 1 << 20
+"""Bytes of output that are asked for at a time when something was missed: little at first, twice as much each time,
+since an answer that a cut tears is lost as a whole, and a connection that breaks often must get on, too.
+"""
 EVENTS_KEPT = 256
 """Events that wait in a stream of all events of a connection before they are left out."""
 
@@ -133,10 +136,12 @@ class Entry:
 
     async def _read(self) -> None:
         session = self._registry.session
+        size = READ_FIRST
         try:
             while self.feed.behind:
                 await self._roomy.wait()
-                params = ProcessReadParams(self.process_id, after_seq=self.feed.last_seq, max_bytes=READ_BYTES)
+                params = ProcessReadParams(self.process_id, after_seq=self.feed.last_seq, max_bytes=size)
+                size = min(size * 2, READ_MOST)
                 result = await session.call("process/read", params)
                 assert isinstance(result, ProcessReadResult)
                 if self.starting and self.start is not None:
