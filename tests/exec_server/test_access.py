@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import ssl
 import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import trustme
 from websockets.asyncio.client import connect, unix_connect
 from websockets.exceptions import InvalidStatus
 
 from exec_server.access import AccessError, admission_of, authenticator_of, read_secret, warn_of_open_doors
 from exec_server.cli.serve import serve
 from exec_server.config import Config, load
-from tests.client import PATIENCE_S, Client, WebSocketLink
-from tests.program import ROOT, command, launched, program
+from tests.client import PATIENCE_S, Client, WebSocketLink, session
+from tests.program import ROOT, command, eventually, launched, program
 from transport.listen import ListenUrlError, SystemdUrl, UnixUrl, parse_listen_url
 
 pytestmark = pytest.mark.anyio
@@ -168,6 +171,46 @@ async def test_a_token_is_needed_and_seen_by_nobody(files: Path) -> None:
         log = server.popen.stderr.read()
         assert log.count(b"refused 127.0.0.1:") >= 1
         assert b"horse" not in log
+
+
+async def test_tls_serves_and_takes_a_new_certificate(tmp_path: Path) -> None:
+    """Lost: secrecy on the network; and every session, each time that a certificate is renewed."""
+    cert, log = tmp_path / "cert.pem", tmp_path / "log"
+    old, new = issue(cert), trustme.CA()
+    argv = command("--listen", "wss://127.0.0.1:0", "--tls-cert", str(cert), "--log-level", "info")
+    with (
+        log.open("wb") as stderr,
+        launched(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr) as process,
+    ):
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        assert url.startswith("wss://127.0.0.1:")
+        async with session(url, ssl=trusting(old)) as client:
+            assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
+            issue(cert, new)
+            process.send_signal(signal.SIGHUP)
+            await eventually(lambda: b"reloaded" in log.read_bytes(), "the certificate is read again")
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await connect(url, ssl=trusting(old), proxy=None)
+            async with session(url, ssl=trusting(new)) as other:
+                assert (await other.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
+            assert (await client.run("again", "/bin/echo", "hi")).stdout == b"hi\n", "who is there stays"
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
+
+
+def issue(path: Path, authority: trustme.CA | None = None) -> trustme.CA:
+    """Write a certificate for 127.0.0.1 and its key; whose it is."""
+    authority = trustme.CA() if authority is None else authority
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(path))
+    return authority
+
+
+def trusting(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
 
 
 async def test_a_unix_socket_serves(tmp_path: Path) -> None:

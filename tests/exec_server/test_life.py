@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.client import PATIENCE_S, connected, expect_error, session
-from tests.program import ROOT, Program, alive, eventually, launched, marker, program, running, state_of
+from tests.program import ROOT, Program, alive, command, eventually, launched, marker, program, running, state_of
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +102,23 @@ async def test_a_second_signal_hurries() -> None:
             await begin_to_stop(server)
             server.popen.send_signal(signal.SIGINT)
             assert await exit_status(server) == 0
+
+
+async def test_the_end_of_its_terminal_ends_the_server() -> None:
+    """Lost: a clean machine after somebody has closed a window; SIGHUP reloads only where there is no terminal."""
+    mark = marker()
+    master, slave = os.openpty()
+    argv = command("--listen", "ws://127.0.0.1:0", "--grace", "0")
+    with launched(argv, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        os.close(slave)
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        async with session(url) as client:
+            await client.start("p", "/bin/sleep", mark)
+            process.send_signal(signal.SIGHUP)
+            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
+        assert not running(mark)
+    os.close(master)
 
 
 async def test_a_client_that_does_not_read_delays_little() -> None:
