@@ -212,6 +212,20 @@ async def test_the_kernel_is_out_of_reach(server: Program, workspace: Path) -> N
         assert sorted(ended.stdout.split()[1::2]) == [b"0000000000000000", b"0000000000000000", b"1"]
 
 
+async def test_namespaces_inside_lift_nothing(server: Program, workspace: Path) -> None:
+    """Lost: what is mounted read-only, or hidden. In a user namespace of its own a command has all capabilities."""
+    (workspace / ".git").mkdir()
+    secret = workspace.parent / "outside" / "secret"
+    secret.write_text("very secret")
+    async with session(server.url) as client:
+        script = f"umount .git {secret.parent}; mount -o remount,bind,rw .git; touch .git/hook; cat {secret}"
+        for flags in ("-rm", "-Um"):
+            sandbox = managed(workspace, entry(secret.parent, "deny"))
+            ended = await run(client, workspace, f"unshare {flags} sh -c '{script}'", sandbox)
+            assert ended.code and "very secret" not in shown(ended)
+        assert not list((workspace / ".git").iterdir())
+
+
 TYPE = "import fcntl, termios\nfcntl.ioctl(0, termios.TIOCSTI, b'x')"
 
 
