@@ -42,13 +42,13 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def proxied(
-    budgets: Iterable[int] = (), reconnect_timeout: float = 45.0, **config: object
+    budgets: Iterable[int] = (), reconnect_timeout: float = 45.0, connect_timeout: float = 10.0, **config: object
 ) -> AsyncIterator[tuple[ExecServerClient, CuttingProxy]]:
     """A client behind a proxy that cuts each connection after so many bytes, and the proxy."""
     async with (
         embedded(**config) as (_, url),
         CuttingProxy(url, budgets) as proxy,
-        connect_websocket(proxy.url, reconnect_timeout=reconnect_timeout) as client,
+        connect_websocket(proxy.url, connect_timeout=connect_timeout, reconnect_timeout=reconnect_timeout) as client,
     ):
         yield client, proxy
 
@@ -261,7 +261,7 @@ async def test_requests_that_change_nothing_are_asked_again() -> None:
 async def test_a_connection_that_is_dead_but_open_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost: a client that waits for ever, where a network swallows what is sent and says nothing."""
     monkeypatch.setattr(websocket, "SILENCE_S", 0.1)
-    async with proxied() as (client, proxy):
+    async with proxied(connect_timeout=1.0) as (client, proxy):
         assert await client.list() == []
         before = proxy.passed
         await eventually(lambda: proxy.passed > before, "a sign of life is asked for, and given")
