@@ -9,6 +9,7 @@ from pathlib import Path
 
 from exec_server.client.client import ExecServerClient
 from exec_server.environments_file import Place, chosen_place
+from exec_server.files import Files
 from protocol.environment import EnvironmentInfo
 
 
@@ -18,6 +19,8 @@ class Environment:
     def __init__(self, client: ExecServerClient) -> None:
         self.processes = client
         """What runs there: `start`, `run`, `list` and the rest of `ExecServerClient`."""
+        self.files = Files(client)
+        """Its files."""
 
     @property
     def info(self) -> EnvironmentInfo:

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from exec_server import environment as on_loop_environment
+from exec_server import files as on_loop_files
 from exec_server.client import client as on_loop
 from exec_server.client import connect, local_server
 from exec_server.client import process as on_loop_process
@@ -30,7 +31,9 @@ from exec_server.client import registry as on_loop_registry
 from exec_server.client import streams as on_loop_streams
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import ClientEvent, Event, ExitStatus, Output
+from exec_server.files import AnyPath
 from protocol.environment import EnvironmentInfo
+from protocol.filesystem import GetMetadataResult, WalkResult
 from protocol.process import ProcessEntry
 
 T = TypeVar("T")
@@ -63,8 +66,9 @@ def spawn_local_server(command: Sequence[str] | None = None, **options: Any) -> 
 class Environment:
     """See `exec_server.Environment`."""
 
-    def __init__(self, processes: ExecServerClient) -> None:
-        self.processes = processes
+    def __init__(self, loop: Loop, environment: on_loop_environment.Environment) -> None:
+        self.processes = ExecServerClient(loop, environment.processes)
+        self.files = Files(loop, environment.files)
 
     @property
     def info(self) -> EnvironmentInfo:
@@ -75,7 +79,36 @@ class Environment:
     def create(cls, url: str | None = None, **options: Any) -> Iterator[Environment]:
         """See `exec_server.Environment.create`."""
         with _entered(on_loop_environment.Environment.create(url, **options)) as (loop, environment):
-            yield cls(ExecServerClient(loop, environment.processes))
+            yield cls(loop, environment)
+
+
+class Files:
+    """See `exec_server.files.Files`."""
+
+    def __init__(self, loop: Loop, files: on_loop_files.Files) -> None:
+        self._loop = loop
+        self._files = files
+
+    def read(self, path: AnyPath, **options: Any) -> bytes:
+        return self._loop.wait(self._files.read(path, **options))
+
+    def write(self, path: AnyPath, data: bytes, **options: Any) -> None:
+        self._loop.wait(self._files.write(path, data, **options))
+
+    def metadata(self, path: AnyPath, **options: Any) -> GetMetadataResult:
+        return self._loop.wait(self._files.metadata(path, **options))
+
+    def mkdir(self, path: AnyPath, **options: Any) -> None:
+        self._loop.wait(self._files.mkdir(path, **options))
+
+    def remove(self, path: AnyPath, **options: Any) -> None:
+        self._loop.wait(self._files.remove(path, **options))
+
+    def resolve(self, path: AnyPath, **options: Any) -> str:
+        return self._loop.wait(self._files.resolve(path, **options))
+
+    def walk(self, path: AnyPath, **options: Any) -> WalkResult:
+        return self._loop.wait(self._files.walk(path, **options))
 
 
 class ExecServerClient:

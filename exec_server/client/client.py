@@ -26,6 +26,7 @@ from protocol.process import (
     ProcessTerminateParams,
     ResourceLimits,
 )
+from protocol.sandbox import Sandbox
 
 END_S = 2.0
 """How long `close` waits for the answers to its kills, in seconds."""
@@ -89,6 +90,7 @@ class ExecServerClient:
         limits: ResourceLimits | None = None,
         on_disconnect: Literal["keep", "terminate"] | None = None,
         closed_after_exit: float | None = None,
+        sandbox: Sandbox | None = None,
         process_id: str | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Process:
@@ -97,7 +99,8 @@ class ExecServerClient:
         `stdin` is `subprocess.PIPE` or `DEVNULL`; on a terminal (`tty`) it is the terminal, of `rows` by `cols`.
         `cwd` is a path on the server, relative to the server's own folder. `env` is the whole environment; without it
         the server's is inherited, but for names that look like secrets (`env_policy` can say otherwise). After
-        `timeout` seconds, or `idle_timeout` without input and output, the server ends the process.
+        `timeout` seconds, or `idle_timeout` without input and output, the server ends the process. With a `sandbox` it
+        may do only what that allows.
 
         Raises SpawnError if it cannot be started, InvalidRequest if its id is in use, NotImplementedError for what
         this server lacks, and TransportDisconnected if the connection is lost for good, or was cut before the program
@@ -121,6 +124,7 @@ class ExecServerClient:
             limits=limits,
             on_disconnect=on_disconnect,
             closed_after_exit=closed_after_exit,
+            sandbox=sandbox,
         )
         entry = self._registry.add(params.process_id)
         try:

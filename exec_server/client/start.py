@@ -9,8 +9,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from protocol.environment import EnvironmentInfo
 from protocol.paths import native_path, path_uri
 from protocol.process import EnvPolicy, ProcessStartParams, ResourceLimits
+from protocol.sandbox import Sandbox
 from protocol.session import InitializeResult
 
 INHERIT = EnvPolicy(inherit="all", ignore_default_excludes=False, exclude=[], set={}, include_only=[])
@@ -34,6 +36,7 @@ def start_params(
     limits: ResourceLimits | None,
     on_disconnect: Literal["keep", "terminate"] | None,
     closed_after_exit: float | None,
+    sandbox: Sandbox | None,
 ) -> ProcessStartParams:
     """See `ExecServerClient.start`. Raises NotImplementedError for what the server does not know."""
     if isinstance(argv, (str, bytes)):
@@ -44,10 +47,11 @@ def start_params(
     _require(facts, "timeouts", timeout=timeout, idle_timeout=idle_timeout, closed_after_exit=closed_after_exit)
     _require(facts, "limits", limits=limits)
     _require(facts, "onDisconnect", on_disconnect=on_disconnect)
+    machine = facts.environment_info
     return ProcessStartParams(
         process_id=process_id,
         argv=[os.fsdecode(word) for word in argv],
-        cwd=_folder(facts, cwd),
+        cwd=machine.cwd if cwd is None else uri_on(machine, cwd),
         env=dict(env or {}),
         env_policy=INHERIT if env is None and env_policy is None else env_policy,
         tty=tty,
@@ -59,18 +63,16 @@ def start_params(
         closed_after_exit_ms=_millis(closed_after_exit),
         on_disconnect=on_disconnect,
         limits=limits,
+        sandbox=sandbox,
     )
 
 
-def _folder(facts: InitializeResult, cwd: str | os.PathLike[str] | None) -> str:
-    """A folder on the server as a URI."""
-    own = facts.environment_info.cwd
-    if cwd is None:
-        return own
-    path = os.fspath(cwd)
-    if path.startswith("file:"):
-        return path
-    return path_uri(os.path.join(native_path(own), path))
+def uri_on(machine: EnvironmentInfo, path: str | os.PathLike[str]) -> str:
+    """A path of a server's machine, relative to the server's own folder, as a URI. URIs stay as they are."""
+    text = os.fspath(path)
+    if text.startswith("file:"):
+        return text
+    return path_uri(os.path.join(native_path(machine.cwd), text))
 
 
 def _millis(seconds: float | None) -> int | None:

@@ -12,6 +12,7 @@ import pytest
 import exec_server
 from exec_server import ConnectFailed, Exited, TransportDisconnected, sync
 from exec_server.client import streams
+from exec_server.files import Files
 from protocol.errors import SpawnError
 from tests.program import Program
 
@@ -76,6 +77,7 @@ def test_errors_come_as_they_are() -> None:
         (sync.Process, exec_server.Process),
         (sync.OutputStream, streams.OutputStream),
         (sync.Environment, exec_server.Environment),
+        (sync.Files, Files),
     ],
 )
 def test_names_are_those_of_asyncio(here: type, there: type) -> None:

@@ -1,0 +1,79 @@
+"""Files of an environment, this machine's and another's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from exec_server import Environment
+from protocol.errors import ExecServerError, InvalidRequest, NotFound
+from protocol.paths import native_path, path_uri
+from tests.program import ROOT, Program
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["local", "remote"])
+async def environment(request: pytest.FixtureRequest, server: Program) -> AsyncIterator[Environment]:
+    async with Environment.create("local" if request.param == "local" else server.url) as environment:
+        yield environment
+
+
+async def test_what_is_written_is_read(environment: Environment, tmp_path: Path) -> None:
+    data = os.urandom(3 << 20)
+    for path in (tmp_path / "a b%é", str(tmp_path / "a b%é"), path_uri(str(tmp_path / "u"))):
+        await environment.files.write(path, data)
+        assert await environment.files.read(path) == data
+    assert (tmp_path / "a b%é").read_bytes() == (tmp_path / "u").read_bytes() == data
+
+
+async def test_a_relative_path_is_one_below_the_servers_folder(environment: Environment) -> None:
+    assert native_path(environment.info.cwd) == os.getcwd() == str(ROOT)
+    assert await environment.files.read("pyproject.toml") == (ROOT / "pyproject.toml").read_bytes()
+
+
+async def test_metadata(environment: Environment, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"12345")
+    (tmp_path / "l").symlink_to("f")
+    found = await environment.files.metadata(tmp_path / "l")
+    assert (found.is_file, found.is_directory, found.is_symlink, found.size) == (True, False, True, 5)
+    assert abs(found.modified_at_ms - (tmp_path / "f").stat().st_mtime * 1000) < 2
+    with pytest.raises(InvalidRequest) as refused:
+        await environment.files.metadata(tmp_path / "l", follow_symlinks=False)
+    assert refused.value.data and refused.value.data["kind"] == "symbolicLink"
+
+
+async def test_directories(environment: Environment, tmp_path: Path) -> None:
+    """Nothing is made, replaced or removed beyond what was asked for: the wire's own default is `rm -rf`."""
+    files = environment.files
+    with pytest.raises(NotFound):
+        await files.mkdir(tmp_path / "a" / "b")
+    await files.mkdir(tmp_path / "a" / "b", parents=True)
+    await files.mkdir(tmp_path / "a" / "b", parents=True)
+    await files.write(tmp_path / "a" / "b" / "f", b"")
+    walked = await files.walk(tmp_path)
+    assert [(native_path(each.path), each.kind) for each in walked.entries] == [
+        (f"{tmp_path}/a", "directory"),
+        (f"{tmp_path}/a/b", "directory"),
+        (f"{tmp_path}/a/b/f", "file"),
+    ]
+    assert len((await files.walk(tmp_path, max_depth=0)).entries) == 1
+    (tmp_path / "l").symlink_to("a/b")
+    assert await files.resolve(tmp_path / "l" / "f") == str((tmp_path / "a" / "b" / "f").resolve())
+    for wrong in (tmp_path / "a", tmp_path / "none"):
+        with pytest.raises(ExecServerError, match=r"not empty|No such file"):
+            await files.remove(wrong)
+    assert (tmp_path / "a" / "b" / "f").exists()
+    await files.remove(tmp_path / "none", missing_ok=True)
+    await files.remove(tmp_path / "a", recursive=True)
+    assert not (tmp_path / "a").exists()
+
+
+async def test_errors_say_what_and_where(environment: Environment, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=f"No such file or directory .*: {tmp_path}/none"):
+        await environment.files.read(tmp_path / "none")
+    with pytest.raises(InvalidRequest, match="is not a file"):
+        await environment.files.read(tmp_path)
