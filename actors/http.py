@@ -1,6 +1,6 @@
 """HttpActor: the `http/request` calls of one session.
 
-The requests themselves are made in the thread of actors.http_client. What it tells is passed on in its order, and not
+The requests themselves are made in the thread of actors.web.client. What it tells is passed on in its order, and not
 while the session is held: what is on its way by then waits here, and is bounded by what the thread may have out.
 """
 
@@ -14,7 +14,6 @@ from thespian.actors import ActorExitRequest, WakeupMessage
 
 from actors.deadlines import Deadlines
 from actors.guarded import GuardedActor
-from actors.http_client import Chunk, Ended, Exchange, Failed, Head, HttpClient, Whole
 from actors.messages import (
     Address,
     Answer,
@@ -29,6 +28,7 @@ from actors.messages import (
     ReleaseOutput,
 )
 from actors.settings import MAX_WAIT_S, Settings
+from actors.web.client import Chunk, Ended, Exchange, Failed, Head, HttpClient, Whole
 from protocol.errors import Busy, ExecServerError, HttpError, InternalError, InvalidParams
 from protocol.http import HttpBodyDelta, HttpRequestParams, HttpRequestResult
 

@@ -17,11 +17,11 @@ import actors.process  # noqa: F401 - nobody waits for these later, and no descr
 from actors import audit, recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
-from actors.http_client import HTTP_THREAD
 from actors.messages import Address, Configure, Configured, Displaced, Drain, Reconfigure, Shutdown
 from actors.pool import FILE_POOL
 from actors.services import preload
 from actors.settings import Settings
+from actors.web.client import HTTP_THREAD
 from exec_server import __version__
 from exec_server.config import Config
 from exec_server.facts import environment_info

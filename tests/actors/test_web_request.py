@@ -9,8 +9,8 @@ import zlib
 import pytest
 from backports import zstd
 
-from actors.content_coding import CodingError, decoder_of
-from actors.http_request import Outgoing, outgoing, redirected
+from actors.web.content_coding import CodingError, decoder_of
+from actors.web.request import Outgoing, outgoing, redirected
 from protocol.errors import InvalidParams
 from protocol.http import CHUNK_BYTES, HttpRequestHeader, HttpRequestParams
 from protocol.web_url import join_url, parse_url

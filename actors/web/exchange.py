@@ -1,4 +1,4 @@
-"""HTTP requests on aiohttp. Only the thread of actors.http_client imports this."""
+"""HTTP requests on aiohttp. Only the thread of actors.web.client imports this."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from actors.child.environment import server_environment
-from actors.content_coding import CodingError, decoder_of, is_decoded
-from actors.http_client import Chunk, Ended, Exchange, Failed, Head, Whole
-from actors.http_request import MAX_REDIRECTS, Outgoing, outgoing, redirected
+from actors.web.client import Chunk, Ended, Exchange, Failed, Head, Whole
+from actors.web.content_coding import CodingError, decoder_of, is_decoded
+from actors.web.request import MAX_REDIRECTS, Outgoing, outgoing, redirected
 from protocol.errors import ExecServerError, HttpError, HttpErrorKind
 from protocol.http import CHUNK_BYTES, HttpHeader, HttpRequestResult
 from protocol.web_url import WebUrl
@@ -145,7 +145,7 @@ class _KeptBodies:
 
 
 class Exchanges:
-    """The requests of one session that are under way; actors.http_client says what is told."""
+    """The requests of one session that are under way; actors.web.client says what is told."""
 
     def __init__(self, session: aiohttp.ClientSession, tell: Callable[[Any], None]) -> None:
         self._session = session

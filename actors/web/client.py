@@ -126,7 +126,7 @@ class _Runner:
 
     def exchanges(self, tell: Callable[[Any], None]) -> Any:
         """In the thread, which alone waits for the import."""
-        module = importlib.import_module("actors.http_exchange")
+        module = importlib.import_module("actors.web.exchange")
         if self._session is None:
             self._session = module.open_session()
         return module.Exchanges(self._session, tell)
