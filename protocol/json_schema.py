@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from protocol.envelope import Trace
+from protocol.filesystem import MissingChanged
 from protocol.http import HttpBodyDelta
 from protocol.methods import METHODS, Method
 from protocol.process import ProcessNotification
@@ -20,7 +21,7 @@ from protocol.wire_types import NoParams
 
 Schema = dict[str, Any]
 
-NOTIFICATIONS: tuple[type[msgspec.Struct], ...] = (*get_args(ProcessNotification), HttpBodyDelta)
+NOTIFICATIONS: tuple[type[msgspec.Struct], ...] = (*get_args(ProcessNotification), MissingChanged, HttpBodyDelta)
 """What a server sends without being asked; the name of the method is in `METHOD`."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/{name}"

@@ -15,14 +15,25 @@ from protocol.environment import (
 from protocol.filesystem import (
     CanonicalizeParams,
     CanonicalizeResult,
+    CloseParams,
+    CopyParams,
     CreateDirectoryParams,
     GetMetadataParams,
     GetMetadataResult,
+    OpenParams,
+    OpenResult,
+    ReadBlockParams,
+    ReadBlockResult,
+    ReadDirectoryParams,
+    ReadDirectoryResult,
     ReadFileParams,
     ReadFileResult,
     RemoveParams,
     WalkParams,
     WalkResult,
+    WatchMissingParams,
+    WatchMissingResult,
+    WriteBlockParams,
     WriteFileParams,
 )
 from protocol.http import HttpRequestParams, HttpRequestResult
@@ -89,6 +100,7 @@ METHODS: dict[str, Method] = {
         Method("fs/createDirectory", CreateDirectoryParams, Empty, "filesystem"),
         Method("fs/getMetadata", GetMetadataParams, GetMetadataResult, "filesystem"),
         Method("fs/canonicalize", CanonicalizeParams, CanonicalizeResult, "filesystem"),
+        Method("fs/readDirectory", ReadDirectoryParams, ReadDirectoryResult, "filesystem"),
         Method("fs/walk", WalkParams, WalkResult, "filesystem"),
         Method("fs/remove", RemoveParams, Empty, "filesystem"),
         Method(
@@ -100,6 +112,12 @@ METHODS: dict[str, Method] = {
             CapabilitiesDiscoverV2Result,
             "capability discovery",
         ),
+        Method("fs/copy", CopyParams, Empty, "filesystem"),
+        Method("fs/open", OpenParams, OpenResult, "filesystem"),
+        Method("fs/readBlock", ReadBlockParams, ReadBlockResult, "filesystem"),
+        Method("fs/writeBlock", WriteBlockParams, Empty, "filesystem"),
+        Method("fs/close", CloseParams, Empty, "filesystem"),
+        Method("fs/watchMissing", WatchMissingParams, WatchMissingResult, "filesystem"),
         Method("http/request", HttpRequestParams, HttpRequestResult, "http"),
     )
 }

@@ -272,6 +272,8 @@ class Client:
         self.session_id = ""
         self.processes: dict[str, Process] = {}
         self.bodies: dict[str, Body] = {}
+        self.changed: list[int] = []
+        """Watches of fs/watchMissing that are over."""
         self.strangers: list[dict[str, Any]] = []
         """Answers with an id that was not ours: -1 for what could not be parsed."""
         self._ids = itertools.count(1)
@@ -310,6 +312,10 @@ class Client:
                 if request_id not in self.bodies:
                     self.bodies[request_id] = Body(self, request_id)
                 self.bodies[request_id].feed(message["params"])
+                self._wake()
+                return
+            if message["method"] == "fs/missingChanged":
+                self.changed.append(message["params"]["watchId"])
                 self._wake()
                 return
             if family != "process":

@@ -106,6 +106,11 @@ def launched(argv: Sequence[str], **popen: Any) -> Iterator[subprocess.Popen[byt
                 process.kill()
 
 
+def powerless() -> list[str]:
+    """A `prefix` for a server that the system denies what it denies to ordinary users, also where tests run as root."""
+    return [] if os.geteuid() else ["setpriv", "--bounding-set=-all"]
+
+
 @contextlib.contextmanager
 def program(*flags: str, prefix: Sequence[str] = (), **popen: Any) -> Iterator[Program]:
     """A server on a free loopback port. At the end it must leave at SIGTERM with status 0, unless it has ended.

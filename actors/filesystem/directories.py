@@ -6,10 +6,14 @@ import errno
 import os
 import stat
 
-from actors.filesystem.location import errors_about, located, open_folder
-from protocol.filesystem import CreateDirectoryParams
-from protocol.paths import file_path
+from actors.filesystem.location import errors_about, located, open_folder, os_error
+from protocol.errors import InvalidRequest
+from protocol.filesystem import CreateDirectoryParams, DirectoryEntry, ReadDirectoryParams, ReadDirectoryResult
+from protocol.paths import file_path, path_uri
 from protocol.wire_types import Empty
+
+MAX_NAMES = 100_000
+"""Entries of a directory in one answer."""
 
 
 def create_directory(params: CreateDirectoryParams) -> Empty:
@@ -21,12 +25,38 @@ def create_directory(params: CreateDirectoryParams) -> Empty:
             with located(path, follow) as found:
                 os.mkdir(found.name, dir_fd=found.folder)
         else:
-            _create_all(path, follow)
+            create_all(path, follow)
     return Empty()
 
 
-def _create_all(path: str, follow: bool) -> None:
-    """As `mkdir -p`, one folder after the other from that which exists."""
+def read_directory(params: ReadDirectoryParams) -> ReadDirectoryResult:
+    """The names in a directory and what they lead to. Raises ExecServerError, also for more than MAX_NAMES."""
+    path = file_path(params.path)
+    found: list[DirectoryEntry] = []
+    with errors_about(path), os.scandir(path) as entries:
+        for entry in entries:
+            if len(found) == MAX_NAMES:
+                text = f"directory has more than {MAX_NAMES} entries: {path}"
+                raise InvalidRequest(text, {"kind": "tooLarge", "path": path, "limit": MAX_NAMES})
+            if (listed := _listed(path, entry)) is not None:
+                found.append(listed)
+    return ReadDirectoryResult(found)
+
+
+def _listed(path: str, entry: os.DirEntry[str]) -> DirectoryEntry | None:
+    """None for a link that leads nowhere."""
+    try:
+        if entry.is_symlink():
+            entry.stat()
+        is_directory, is_file = entry.is_dir(), entry.is_file()
+    except OSError:
+        return None
+    name = os.fsencode(entry.name).decode(errors="replace")
+    return DirectoryEntry(name, is_directory, is_file, path_uri(os.path.join(path, entry.name)))
+
+
+def create_all(path: str, follow: bool, mode: int = 0o777) -> None:
+    """As `mkdir -p`, one folder after the other from that which exists; the last gets `mode`. Raises OSError."""
     names: list[str] = []
     while True:
         try:
@@ -40,8 +70,8 @@ def _create_all(path: str, follow: bool) -> None:
                 raise
             raise _what_is_there(path, follow) from None
     try:
-        for name in reversed(names):
-            _make(name, folder)
+        for left, name in reversed(list(enumerate(names))):
+            _make(name, folder, 0o777 if left else mode)
             inner = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
             os.close(folder)
             folder = inner
@@ -49,9 +79,9 @@ def _create_all(path: str, follow: bool) -> None:
         os.close(folder)
 
 
-def _make(name: str, folder: int) -> None:
+def _make(name: str, folder: int, mode: int) -> None:
     try:
-        os.mkdir(name, dir_fd=folder)
+        os.mkdir(name, mode, dir_fd=folder)
     except FileExistsError:
         # Somebody was faster; or a link that leads nowhere.
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -62,6 +92,6 @@ def _what_is_there(path: str, follow: bool) -> OSError:
     """EEXIST if the path is something else than a directory, ENOTDIR if one above it is."""
     try:
         with located(path, follow):
-            return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+            return os_error(errno.EEXIST)
     except OSError as error:
         return error

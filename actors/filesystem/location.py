@@ -43,7 +43,7 @@ def located(path: str, follow: bool) -> Iterator[Location]:
     """
     folder, name = _open_parent(path, follow)
     try:
-        yield Location(folder, name, _status(name, folder))
+        yield Location(folder, name, status_in(folder, name))
     finally:
         os.close(folder)
 
@@ -55,22 +55,41 @@ def final_target(path: str, follow: bool) -> Iterator[Location]:
     Raises OSError: without `follow` ELOOP for a link.
     """
     folder, name = _open_parent(path, follow)
+    with _followed(folder, name, follow) as target:
+        yield target
+
+
+@contextmanager
+def final_target_in(folder: int, name: str) -> Iterator[Location]:
+    """`final_target` of a name in a folder that is open, with links followed. Raises OSError."""
+    with _followed(os.dup(folder), name, True) as target:
+        yield target
+
+
+@contextmanager
+def _followed(folder: int, name: str, follow: bool) -> Iterator[Location]:
+    """Takes over the descriptor."""
     try:
         for _ in range(MAX_LINKS):
-            status = _status(name, folder)
+            status = status_in(folder, name)
             if status is None or not stat.S_ISLNK(status.st_mode):
                 break
             if not follow:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                raise os_error(errno.ELOOP)
             head, tail = os.path.split(os.readlink(name, dir_fd=folder))
             inner = os.open(head or ".", _FOLDER, dir_fd=folder)
             os.close(folder)
             folder, name = inner, tail or "."
         else:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            raise os_error(errno.ELOOP)
         yield Location(folder, name, status)
     finally:
         os.close(folder)
+
+
+def os_error(code: int) -> OSError:
+    """The OSError of an errno that the system has not given itself."""
+    return OSError(code, os.strerror(code))
 
 
 def open_folder(path: str, follow: bool) -> int:
@@ -94,7 +113,8 @@ def _open_without_links(path: str) -> int:
     return folder
 
 
-def _status(name: str, folder: int) -> os.stat_result | None:
+def status_in(folder: int, name: str) -> os.stat_result | None:
+    """lstat of a name in a folder; None where nothing is. Raises OSError."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

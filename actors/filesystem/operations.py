@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from actors.filesystem.directories import create_directory
+from actors.filesystem.copying import copy
+from actors.filesystem.directories import create_directory, read_directory
 from actors.filesystem.metadata import canonicalize, get_metadata
 from actors.filesystem.reading import read_file
 from actors.filesystem.removing import remove
@@ -15,8 +16,10 @@ from actors.filesystem.walking import walk
 from actors.filesystem.writing import write_file
 from protocol.filesystem import (
     CanonicalizeParams,
+    CopyParams,
     CreateDirectoryParams,
     GetMetadataParams,
+    ReadDirectoryParams,
     ReadFileParams,
     RemoveParams,
     WalkParams,
@@ -32,8 +35,10 @@ OPERATIONS: dict[type[msgspec.Struct], Operation] = {
     CreateDirectoryParams: create_directory,
     GetMetadataParams: get_metadata,
     CanonicalizeParams: canonicalize,
+    ReadDirectoryParams: read_directory,
     WalkParams: walk,
     RemoveParams: remove,
+    CopyParams: copy,
 }
 """Params of a request -> what carries it out. Each may block, and raises ExecServerError."""
 

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from actors.filesystem.location import errors_about, located
+from actors.filesystem.location import Location, errors_about, located, os_error
 from protocol.errors import InvalidRequest
 from protocol.filesystem import ReadFileParams, ReadFileResult, not_a_file
 from protocol.paths import file_path
@@ -34,11 +34,16 @@ def open_to_read(path: str, follow: bool = True) -> int:
     if follow:
         return _open(path, path, os.stat(path), 0, None)
     with located(path, follow=False) as found:
-        if found.status is None:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        if stat.S_ISLNK(found.status.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        return _open(path, found.name, found.status, os.O_NOFOLLOW, found.folder)
+        return open_located(path, found)
+
+
+def open_located(path: str, found: Location) -> int:
+    """As `open_to_read`, for a name in an open folder, which must be no link. `path` is for errors."""
+    if found.status is None:
+        raise os_error(errno.ENOENT)
+    if stat.S_ISLNK(found.status.st_mode):
+        raise os_error(errno.ELOOP)
+    return _open(path, found.name, found.status, os.O_NOFOLLOW, found.folder)
 
 
 def _open(path: str, name: str, status: os.stat_result, flags: int, folder: int | None) -> int:

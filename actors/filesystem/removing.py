@@ -7,7 +7,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from actors.filesystem.location import Location, errors_about, located
+from actors.filesystem.location import Location, errors_about, located, os_error
 from protocol.errors import InternalError, InvalidRequest
 from protocol.filesystem import RemoveParams, contains_link
 from protocol.paths import file_path
@@ -41,7 +41,7 @@ def _remove(path: str, found: Location, recursive: bool, follow: bool) -> None:
         raise InvalidRequest(f"refusing to remove `{path}`", {"kind": "invalidInput", "path": path})
     status = found.status
     if status is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        raise os_error(errno.ENOENT)
     if not follow and stat.S_ISLNK(status.st_mode):
         raise contains_link(path)
     if not stat.S_ISDIR(status.st_mode):
@@ -126,7 +126,7 @@ class _Emptying:
         self._fd = above
         left = self._levels.pop()
         if _identity(above) != self._levels[-1].identity:
-            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+            raise os_error(errno.EBUSY)
         try:
             os.rmdir(left.name, dir_fd=above)
         except FileNotFoundError:

@@ -88,6 +88,26 @@ def compare_errors(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str
         yield "message"
 
 
+def _same_metadata(*results: dict[str, Any]) -> None:
+    for result in results:
+        for time in ("createdAtMs", "modifiedAtMs"):
+            assert isinstance(result.pop(time), int)
+        if not result["isFile"]:
+            result.pop("size")
+
+
+def _same_entries(*results: dict[str, Any]) -> None:
+    for result in results:
+        result["entries"] = sorted(
+            [{name: value for name, value in entry.items() if name != "path"} for entry in result["entries"]],
+            key=lambda entry: str(entry["fileName"]),
+        )
+
+
+FILE_RESULTS = {"fs/getMetadata": _same_metadata, "fs/readDirectory": _same_entries}
+"""What of the results of both sides is taken away or put in order before they are compared."""
+
+
 def compare_environments(theirs: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
     """Members, their types, and the values that are the same on every Linux."""
     for member, value in theirs.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -37,7 +38,11 @@ ENCODINGS: dict[str, Encoding] = {"json": JSON, "msgpack": MSGPACK}
 def in_messagepack(text: str) -> bytes | None:
     """What is written as JSON, in MessagePack; None for what cannot be said there, or is no JSON at all."""
     try:
-        return MSGPACK.encode(json.loads(text, object_pairs_hook=_members))
+        message = json.loads(text, object_pairs_hook=_members)
+        params = message.get("params") if isinstance(message, dict) else None
+        if isinstance(params, dict) and "dataBase64" in params:
+            base64.b64decode(params["dataBase64"], validate=True)
+        return MSGPACK.encode(message)
     except (ValueError, OverflowError):
         return None
 

@@ -11,11 +11,7 @@ ELSEWHERE: dict[str, str] = {
 }
 """Traces that other tests use; the value says which."""
 
-LATER: dict[str, str] = {
-    r"fs/.*|misc/fsopen|misc/watch|shape/(open|watch|write-handle)|sess/fs-handle-after-resume": (
-        "there are no file methods yet; file requests inside of other traces are left out of data/traces.jsonl"
-    ),
-}
+LATER: dict[str, str] = {}
 """Traces that nothing covers, and why."""
 
 SAME: dict[str, str] = {

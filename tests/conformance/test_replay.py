@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
+from tests.conformance import disk
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.differences import DIFFERENCES, UNSTEADY
 from tests.conformance.encodings import JSON, MSGPACK, Encoding, in_messagepack
-from tests.conformance.replay import Replay
+from tests.conformance.replay import Replay, nothing
 from tests.conformance.traces import Places, load
 from tests.conformance.wires import serving
 
 pytestmark = pytest.mark.anyio
 
-SCENARIOS = ("sess/", "burst/", "deadlock/", "server/", "write/blocked")
+SCENARIOS = ("sess/", "burst/", "deadlock/", "server/", "write/blocked", "fs/eacces")
 """Traces of several connections, of other processes or of long times: they have tests of their own."""
 TRACES = {name: trace for name, trace in load().items() if not name.startswith(SCENARIOS)}
 ENVIRONMENT = {
@@ -42,6 +43,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     program = tmp_path / "probebin"
     program.write_text('#!/bin/sh\necho probebin "$PATH"\n')
     program.chmod(0o755)
+    disk.build(tmp_path)
     places = Places(tmp_path)
     for name in list(os.environ):
         monkeypatch.delenv(name)
@@ -66,6 +68,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "spoken"), list(cases()))
 async def test_trace(name: str, spoken: Encoding, places: Places) -> None:
     """Ids, codes, kinds, results, output, exits: as upstream's, but for what is meant to differ."""
+    disk.AT_FIRST.get(name, nothing)(places.folder)
     async with serving(spoken) as server, server.websocket() as wire:
         talk = Dialogue(wire)
         found = await Replay(TRACES[name], talk, places).run()

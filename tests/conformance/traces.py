@@ -58,6 +58,8 @@ class Places:
         for name, value in self._values.items():
             text = text.replace(name, value)
         text = text.replace("@BYTES:1000000@", BINARY_BASE64)
+        text = text.replace("@ZEROS:1048576@", base64.b64encode(bytes(1 << 20)).decode())
+        text = text.replace("@Z:1048577@", base64.b64encode(b"z" * ((1 << 20) + 1)).decode())
         text = text.replace("@ASCII:100000@", base64.b64encode(PASTE).decode())
         return text.replace("@SESSION@", self.session)
 
@@ -102,7 +104,7 @@ def steps_of(trace: Trace, places: Places) -> list[Step]:
     position = 0
     for step, (answered_at, answer) in zip(answerable, answers, strict=False):
         for message in trace.recv[position:answered_at]:
-            if "method" in message:
+            if "processId" in message.get("params", {}):
                 told[message["params"]["processId"]].append(json.loads(places.fill(json.dumps(message))))
         position = max(position, answered_at)
         step.answer = json.loads(places.fill(json.dumps(answer)))

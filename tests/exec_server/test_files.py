@@ -15,50 +15,16 @@ import pytest
 
 from protocol.paths import path_uri
 from tests.client import Client, expect_error, session
+from tests.exec_server.file_calls import BAD_PARAMS, ENOENT, FAILED, OPTIONS, REFUSED, on, read, refusal, walked, write
 from tests.program import Program
 
 pytestmark = pytest.mark.anyio
-
-ENOENT = -32004
-REFUSED = -32600
-FAILED = -32603
-BAD_PARAMS = -32602
 
 
 @pytest.fixture
 async def client(server: Program) -> AsyncIterator[Client]:
     async with session(server.url) as client:
         yield client
-
-
-async def read(client: Client, path: Path, **params: Any) -> bytes:
-    result = await client.call("fs/readFile", path=path_uri(os.fspath(path)), **params)
-    return base64.b64decode(result["dataBase64"])
-
-
-async def write(client: Client, path: Path, data: bytes, **params: Any) -> None:
-    content = base64.b64encode(data).decode()
-    assert await client.call("fs/writeFile", path=path_uri(os.fspath(path)), dataBase64=content, **params) == {}
-
-
-async def on(client: Client, method: str, path: Path, **params: Any) -> dict[str, Any]:
-    return await client.call(f"fs/{method}", path=path_uri(os.fspath(path)), **params)
-
-
-async def refusal(client: Client, method: str, path: Path | str, **params: Any) -> tuple[int, str]:
-    """Code and kind of the error; its text must have the path."""
-    text = path if isinstance(path, str) else path_uri(os.fspath(path))
-    error = await expect_error(client.call(f"fs/{method}", path=text, **params))
-    if isinstance(path, Path) and error.code != BAD_PARAMS:
-        assert os.fspath(path) in error.message, error.message
-    return error.code, error.data.get("kind", "")
-
-
-OPTIONS = {"maxDepth": 64, "maxDirectories": 10_000, "maxEntries": 50_000, "followDirectorySymlinks": False}
-
-
-async def walked(client: Client, path: Path, **options: Any) -> dict[str, Any]:
-    return await on(client, "walk", path, options=OPTIONS | options)
 
 
 # -- reading ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from actors.router import in_force
 from protocol.environment import ConfigLayer, ConfigLayers
 from protocol.errors import HttpErrorKind
-from protocol.filesystem import FILE_KINDS, WalkEntry, WalkError, WalkOptions
+from protocol.filesystem import FILE_KINDS, DirectoryEntry, WalkEntry, WalkError, WalkOptions
 from protocol.http import HttpHeader, HttpRequestHeader
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema
 from protocol.methods import METHODS
@@ -145,6 +145,7 @@ def test_members_of_members_are_described() -> None:
     assert members(ConfigLayer) | members(ConfigLayers) <= in_code(section("environmentConfig/read"))
     assert members(HttpRequestHeader) | members(HttpHeader) <= in_code(section("http/request"))
     assert members(WalkOptions) | members(WalkEntry) | members(WalkError) <= in_code(section("fs/walk"))
+    assert members(DirectoryEntry) <= in_code(section("fs/readDirectory"))
     assert members(ScreenCursor) <= in_code(section("process/screen"))
 
 

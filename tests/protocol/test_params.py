@@ -257,8 +257,9 @@ PROCESS_METHODS = [
 
 
 FILE_METHODS = [
-    f"fs/{name}"
-    for name in "readFile writeFile createDirectory getMetadata canonicalize walk remove".split()  # noqa: SIM905
+    *(f"fs/{name}" for name in ("readFile", "writeFile", "createDirectory", "getMetadata", "canonicalize")),
+    *(f"fs/{name}" for name in ("readDirectory", "walk", "remove", "copy", "watchMissing")),
+    *(f"fs/{name}" for name in ("open", "readBlock", "writeBlock", "close")),
 ]
 
 
