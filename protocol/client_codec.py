@@ -16,6 +16,7 @@ from protocol.codec import MSGPACK_SUBPROTOCOL
 from protocol.decode_faults import parse_reason
 from protocol.envelope import ErrorObject, ErrorResponse, Notification, Response, Trace
 from protocol.errors import ExecServerError, ParseError, received_error
+from protocol.filesystem import ReadDirectoryResult
 from protocol.json_params import params_decoder
 from protocol.json_schema import NOTIFICATIONS
 from protocol.process import ProcessOutput, ProcessReadResult, ProcessWriteResult
@@ -46,8 +47,14 @@ def _complete_write(members: dict[str, Any]) -> None:
     members["accepted"] = members.setdefault("status", "accepted") == "accepted"
 
 
+def _complete_directory(members: dict[str, Any]) -> None:
+    for entry in members.get("entries", ()):
+        entry.setdefault("path", "")
+
+
 _COMPLETE: dict[type[Struct], Callable[[dict[str, Any]], None]] = {
     InitializeResult: _complete_initialize,
+    ReadDirectoryResult: _complete_directory,
     ProcessOutput: _complete_output,
     ProcessReadResult: _complete_read,
     ProcessWriteResult: _complete_write,

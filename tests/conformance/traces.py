@@ -58,7 +58,6 @@ class Places:
         for name, value in self._values.items():
             text = text.replace(name, value)
         text = text.replace("@BYTES:1000000@", BINARY_BASE64)
-        text = text.replace("@ZEROS:1048576@", base64.b64encode(bytes(1 << 20)).decode())
         text = text.replace("@Z:1048577@", base64.b64encode(b"z" * ((1 << 20) + 1)).decode())
         text = text.replace("@ASCII:100000@", base64.b64encode(PASTE).decode())
         return text.replace("@SESSION@", self.session)
