@@ -40,8 +40,16 @@ class Facts:
 
     def threads(self) -> int:
         """Threads of its own; the kernel's that work for it on io_uring come and go."""
-        tasks = Path(f"/proc/{self.pid}/task").glob("*/comm")
-        return sum(not task.read_text().startswith("iou-") for task in tasks)
+        names = self._of_tasks("comm")
+        return sum(not name.startswith("iou-") for name in names)
+
+    def _of_tasks(self, file: str) -> list[str]:
+        """What this file in /proc says of each thread."""
+        found = []
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+                found.append(Path(f"/proc/{self.pid}/task/{task}/{file}").read_text())
+        return found
 
     def threads_left(self) -> int:
         """Threads beyond those that the pools keep once they have been needed, 0 for none."""
@@ -53,10 +61,7 @@ class Facts:
 
     def children(self) -> list[int]:
         """Kernel children, zombies included."""
-        pids = []
-        for task in os.listdir(f"/proc/{self.pid}/task"):
-            pids += map(int, Path(f"/proc/{self.pid}/task/{task}/children").read_text().split())
-        return pids
+        return [int(pid) for pids in self._of_tasks("children") for pid in pids.split()]
 
     def load(self) -> tuple[int, int, int]:
         """Descriptors, threads beyond the pools', and children: what must be as before once all is over."""
