@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.client import Client, connected, expect_error, result_of, session
-from tests.exec_server.file_calls import ENOENT, FAILED, REFUSED, on
+from tests.exec_server.file_calls import BAD_PARAMS, ENOENT, FAILED, REFUSED, on
 from tests.program import Program, eventually, program, stdio_program
 
 pytestmark = pytest.mark.anyio
@@ -95,6 +95,17 @@ async def test_what_handles_refuse(client: Client, tmp_path: Path) -> None:
         assert await refused(client, "open", path=str(tmp_path / "fifo"), **params) == (REFUSED, "notAFile")
     assert await refused(client, "open", handleId="n", path=str(tmp_path / "none")) == (ENOENT, "notFound")
     assert await client.call("fs/close", handleId="never was") == {}
+
+
+async def test_a_handle_in_a_sandbox_is_refused(client: Client, tmp_path: Path) -> None:
+    """It would lead out of the sandbox, or be opened without it."""
+    permissions = {"type": "managed", "file_system": {"type": "restricted", "entries": []}, "network": "restricted"}
+    sandbox = {"permissions": permissions, "windowsSandboxLevel": "disabled"}
+    path = str(tmp_path / "f")
+    expected = (BAD_PARAMS, "sandboxUnsupported")
+    assert await refused(client, "open", handleId="h", path=path, mode="replace", sandbox=sandbox) == expected
+    assert os.listdir(tmp_path) == []
+    assert await refused(client, "readBlock", handleId="h", offset=0, len=1) == (ENOENT, "unknownHandle")
 
 
 async def test_a_connection_has_128_handles(tmp_path: Path) -> None:
