@@ -7,7 +7,7 @@ import msgspec
 from actors.child.environment import child_environment
 from actors.child.limits import Limits
 from actors.child.spawn import SpawnRequest
-from actors.messages import StartProcess
+from actors.messages import LocalStart, StartProcess
 from actors.pool import SPAWN_POOL
 from actors.recording import Recording, header, recording_path
 from actors.sandbox.errors import SandboxUnsupported
@@ -21,6 +21,9 @@ def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
     if params.host is not None or params.requirements is not None:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
     _check_network(params)
+    pass_fds = params.pass_fds if isinstance(params, LocalStart) else ()
+    if pass_fds and to_enforce(params.sandbox) is not None:
+        raise SandboxUnsupported("pass_fds: descriptors cannot be passed into a sandbox")
     limits = None
     if params.limits is not None:
         limits = Limits(**msgspec.structs.asdict(params.limits))
@@ -36,6 +39,7 @@ def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
         arg0=params.arg0,
         limits=limits,
         sandbox=params.sandbox,
+        pass_fds=pass_fds,
     )
 
 

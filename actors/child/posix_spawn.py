@@ -58,19 +58,23 @@ class Stdio:
 
     With `passed`, which become 3, 4, ..., the program stays in the server's directory and has all signals blocked but
     SIGCHLD: it is a launcher, and what it launches sees to both.
+
+    `kept` are above 2 and have the same numbers in the child.
     """
 
-    __slots__ = ("descriptors", "passed", "terminal")
+    __slots__ = ("descriptors", "kept", "passed", "terminal")
 
     def __init__(
         self,
         descriptors: tuple[int, int, int] = (-1, -1, -1),
         terminal: bytes | None = None,
         passed: tuple[int, ...] = (),
+        kept: tuple[int, ...] = (),
     ) -> None:
         self.descriptors = descriptors
         self.terminal = terminal
         self.passed = passed
+        self.kept = kept
 
 
 def posix_spawn(
@@ -119,7 +123,9 @@ def _spawn(
             _check(_libc.posix_spawn_file_actions_adddup2(actions, source, target))
         if cwd is not None:
             _check(_libc.posix_spawn_file_actions_addchdir_np(actions, cwd))
-        _add_closes(actions, 3 + len(passed))
+        for fd in stdio.kept:
+            _check(_libc.posix_spawn_file_actions_adddup2(actions, fd, fd))  # which ends close-on-exec
+        _add_closes(actions, 3 + len(passed), stdio.kept)
         pid = c_int()
         _check(_libc.posix_spawn(ctypes.byref(pid), executable, actions, attributes, _vector(argv), _vector(env)))
         return pid.value
@@ -146,12 +152,12 @@ def _above(fd: int, lowest: int, moved: list[int]) -> int:
     return moved[-1]
 
 
-def _add_closes(actions: ctypes.Array[ctypes.c_char], lowest: int) -> None:
-    if HAS_CLOSEFROM:
+def _add_closes(actions: ctypes.Array[ctypes.c_char], lowest: int, kept: tuple[int, ...]) -> None:
+    if HAS_CLOSEFROM and not kept:
         _check(_libc.posix_spawn_file_actions_addclosefrom_np(actions, lowest))
         return
     for fd in inheritable_descriptors():
-        if fd >= lowest:
+        if fd >= lowest and fd not in kept:
             _check(_libc.posix_spawn_file_actions_addclose(actions, fd))
 
 

@@ -21,7 +21,7 @@ from actors.child import tag
 from actors.child.child import Child, ExitStatus
 from actors.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.child.limits import Limits, remove_group
-from actors.child.posix_spawn import Stdio, posix_spawn
+from actors.child.posix_spawn import HAS_CHDIR, Stdio, posix_spawn
 from actors.child.table import CHILDREN
 from actors.child.warm import QUICK_S, WARM, Key
 from actors.pool import SANDBOX_POOL, SPAWN_POOL
@@ -60,6 +60,8 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     limits: Limits | None = None
     sandbox: Sandbox | None = None
     """A managed one is enforced."""
+    pass_fds: tuple[int, ...] = ()
+    """Descriptors of this process, above 2, that the child has under the same numbers."""
 
     @property
     def plain(self) -> bool:
@@ -95,6 +97,7 @@ def spawn(request: SpawnRequest, *, patient: bool = True) -> Child:
     In a managed sandbox: returns when the command is being executed inside, which takes some 30 ms.
     """
     argv, env, cwd = _encoded(request)
+    _check_passed(request.pass_fds)
     CHILDREN.reap_left()
     _check_cwd(cwd)
     program = _look_up(request, argv[0], cwd)
@@ -168,6 +171,18 @@ def _encode(text: str, reason: str, tty: bool) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise SpawnError("spawnFailed", f"{reason} contains a lone surrogate", reason) from None
+
+
+def _check_passed(descriptors: tuple[int, ...]) -> None:
+    if descriptors and not HAS_CHDIR:
+        raise SpawnError("spawnFailed", "pass_fds: this C library is too old (glibc 2.29 is needed)", "descriptors")
+    for fd in descriptors:
+        try:
+            if fd <= 2:
+                raise OSError(errno.EBADF, "")
+            os.fstat(fd)
+        except OSError as error:
+            raise _failure(error, "descriptors", f"pass_fds: {fd} is no open descriptor above 2") from None
 
 
 def _check_cwd(cwd: bytes) -> None:
@@ -278,7 +293,8 @@ def _start_on_pipes(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _failure(error, "descriptors", "no descriptor left for a pipe") from None
         with CHILDREN.spawning():
-            started = execution.start(Stdio((theirs[0], theirs[1], theirs[2]), passed=execution.passed))
+            stdio = Stdio((theirs[0], theirs[1], theirs[2]), passed=execution.passed, kept=request.pass_fds)
+            started = execution.start(stdio)
             _close(theirs)  # which leaves room for the pidfd
             *stdin, stdout, stderr = ours
             return _enter(*started, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
@@ -301,7 +317,7 @@ def _start_on_terminal(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _no_terminal(error) from None
         with CHILDREN.spawning():
-            started = execution.start(Stdio(terminal=name, passed=execution.passed))
+            started = execution.start(Stdio(terminal=name, passed=execution.passed, kept=request.pass_fds))
             open_now.remove(place[0])
             _close(place)
             return _enter(*started, master=master)

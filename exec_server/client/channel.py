@@ -37,6 +37,8 @@ class Channel(Protocol):
 
     resumable: bool
     """Whether its session outlives it."""
+    in_process: bool
+    """Whether the server is in this process, so that descriptors mean the same to it."""
 
     def send(self, call: Call) -> None:
         """Queue a request. Its `sent` becomes true when it may be on its way. Does nothing on a closed channel."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.process import Process
@@ -102,12 +103,15 @@ class ExecServerClient:
         `timeout` seconds, or `idle_timeout` without input and output, the server ends the process. With a `sandbox` it
         may do only what that allows.
 
+        `pass_fds` are descriptors above 2 that the process has under the same numbers, as with `subprocess`; only a
+        server in this process can pass them on.
+
         Raises SpawnError if it cannot be started, InvalidRequest if its id is in use, NotImplementedError for what
         this server lacks, and TransportDisconnected if the connection is lost for good, or was cut before the program
         was started. A start is never sent twice.
         """
-        if pass_fds:
-            raise NotImplementedError("pass_fds: file descriptors cannot be passed to an exec-server")
+        if pass_fds and not self._session.in_process:
+            raise NotImplementedError("pass_fds: file descriptors cannot be passed to another process's server")
         params = start_params(
             self._session.facts,
             process_id or uuid.uuid4().hex,
@@ -126,6 +130,10 @@ class ExecServerClient:
             closed_after_exit=closed_after_exit,
             sandbox=sandbox,
         )
+        if pass_fds:
+            from actors.messages import LocalStart
+
+            params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
         entry = self._registry.add(params.process_id)
         try:
             entry.start = self._session.post("process/start", params)

@@ -24,6 +24,7 @@ from actors.messages import (
     Displaced,
     Failure,
     Initialize,
+    LocalStart,
     Notify,
     Probe,
     ProcessLost,
@@ -79,6 +80,7 @@ class InProcessChannel:
     """See `Channel`. What the server says waits here; above the server's high-water mark its processes are held."""
 
     resumable = False
+    in_process = True
 
     def __init__(self, server: Server) -> None:
         self._settings = server.settings
@@ -208,6 +210,8 @@ class InProcessActor(GuardedActor):
         if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
             raise MethodNotFound(message.method)
         params = _READER.read(method, msgspec.to_builtins(message.params, builtin_types=(bytes,)))
+        if isinstance(message.params, LocalStart):
+            params = LocalStart(**msgspec.structs.asdict(params), pass_fds=message.params.pass_fds)
         if isinstance(params, InitializeParams):
             self._pending[message.token] = Pending(method.family, None, None)
             self.send(self._router, Initialize(message.token, params, params.max_message))

@@ -105,6 +105,11 @@ class Session:
         return self._channel is not None
 
     @property
+    def in_process(self) -> bool:
+        """Whether the server is in this process."""
+        return self._channel is not None and self._channel.in_process
+
+    @property
     def failure(self) -> str | None:
         """Why the session is lost; None while it is not."""
         return self._failure

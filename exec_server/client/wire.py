@@ -46,6 +46,7 @@ class WireChannel:
 
     def __init__(self, link: Link) -> None:
         self.resumable = link.resumable
+        self.in_process = False
         self._link = link
         self._codec = link.codec
         self._methods: dict[int, str] = {}

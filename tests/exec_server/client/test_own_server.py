@@ -21,7 +21,7 @@ from exec_server import (
 )
 from exec_server.client import local_server, stdio
 from exec_server.client.in_process import InProcessChannel
-from protocol.errors import InvalidParams, InvalidRequest, MethodNotFound
+from protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, SpawnError
 from protocol.process import ProcessListParams, ProcessReadParams
 from tests.exec_server.test_embedding import embedded
 from tests.program import ROOT, Facts, alive, eventually, marker, running
@@ -153,3 +153,32 @@ async def test_a_command_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyP
         async with spawn_local_server(["sleep", mark], initialize_timeout=0.1):
             pass
     assert not running(mark)
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
+async def test_descriptors_that_are_passed_have_the_same_numbers(tty: bool) -> None:
+    """Lost: what subprocess can do, for whoever moves to a server in the same process. No other descriptor leaks."""
+    theirs, ours = os.pipe()
+    other, its_end = os.pipe()
+    os.set_inheritable(other, True)
+    try:
+        async with connect_in_process() as client:
+            for _ in range(2):  # through a thread, and without one
+                os.write(ours, b"passed\n")
+                script = f"head -n 1 /proc/self/fd/{theirs}; ls /proc/self/fd | tr '\\n' ' '"
+                process = await client.start(["sh", "-c", script], tty=tty, pass_fds=[theirs])
+                lines = (await process.stdout.read()).split()
+                assert lines[0] == b"passed"
+                # ls itself has one for the folder; the shell may have a copy of the terminal
+                assert str(theirs).encode() in lines[1:] and str(other).encode() not in lines[1:]
+    finally:
+        for fd in (theirs, ours, other, its_end):
+            os.close(fd)
+
+
+@pytest.mark.parametrize("fd", [1, 1 << 20], ids=["a standard stream", "not open"])
+async def test_a_descriptor_that_cannot_be_passed(fd: int) -> None:
+    async with connect_in_process() as client:
+        with pytest.raises(SpawnError, match=f"pass_fds: {fd}"):
+            await client.start(["true"], pass_fds=[fd])
+        assert (await client.run(["true"])).returncode == 0
