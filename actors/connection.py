@@ -30,6 +30,7 @@ from actors.messages import (
     Call,
     Detach,
     Drain,
+    DropRecord,
     EndGently,
     EndWaits,
     Failure,
@@ -37,6 +38,8 @@ from actors.messages import (
     Forgotten,
     HoldOutput,
     Idle,
+    MayStart,
+    NearLimit,
     Observe,
     OpenService,
     OpenSession,
@@ -47,12 +50,16 @@ from actors.messages import (
     ProcessRuns,
     ReadObserved,
     Reconfigure,
+    RecordsDropped,
     ReleaseOutput,
     Replay,
     ServiceLost,
+    StartedNot,
     StartFailed,
+    StartJudged,
     StartProcess,
 )
+from actors.near_limits import near
 from actors.services import SERVICES, Services
 from actors.start_rules import check_start
 from protocol.environment import EnvironmentStatus
@@ -93,10 +100,14 @@ READING = (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams, ProcessS
 class Process:
     """What the books say of one process."""
 
-    actor: Address
+    call: Call
+    """The request that starts it."""
     params: ProcessStartParams
     cwd: str
     """Native."""
+    actor: Address = None
+    waiting: list[Any] | None = None
+    """What is to be told to it, while the router has not answered whether it may start."""
     pid: int | None = None
     started_at_ms: int = 0
     by: tuple[str, str] = ("", "")
@@ -156,7 +167,7 @@ class ConnectionActor(GuardedActor):
         if message.end_within is not None:
             for process in self._processes.values():
                 if not process.ended:
-                    self.send(process.actor, EndGently(message.end_within))
+                    self._tell(process, EndGently(message.end_within))
         self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:
@@ -210,7 +221,7 @@ class ConnectionActor(GuardedActor):
     def _pass_on(self, message: Call, process_id: str) -> None:
         process = self._processes.get(process_id)
         if process is not None:
-            self.send(process.actor, message)
+            self._tell(process, message)
         elif process_id not in self._attachments:
             self._answer_unknown(message, process_id)
         elif isinstance(
@@ -238,21 +249,54 @@ class ConnectionActor(GuardedActor):
             self._audit(audit.failed, params, cwd, by, error)
             self.send(message.bridge, Failure(message.token, error))
             return
-        process = self.createActor(self._open.process_class)
-        self._processes[params.process_id] = Process(process, params, cwd, by=by)
+        self._processes[params.process_id] = Process(message, params, cwd, by=by, waiting=[])
         self._running += 1
-        self._flow.add(params.process_id)
+        maximum = self._open.settings.max_processes_per_session
+        if self._running == near(maximum):
+            self.send(self._router, NearLimit("max_processes_per_session", self._running, maximum))
+        self.send(self._router, MayStart(self._open.session_id, params.process_id))
+
+    def receiveMsg_StartJudged(self, message: StartJudged, router: Address) -> None:
+        assert self._open is not None
+        process = self._processes[message.process_id]
+        waiting, process.waiting = process.waiting or [], None
+        if message.error is not None:
+            self._refuse_start(process, message.error, waiting)
+            return
+        process.actor = self.createActor(self._open.process_class)
+        self._flow.add(message.process_id)
         start = StartProcess(
             session_id=self._open.session_id,
-            token=message.token,
-            bridge=message.bridge,
+            token=process.call.token,
+            bridge=process.call.bridge,
             router=self._router,
-            params=params,
-            cwd=cwd,
+            params=process.params,
+            cwd=process.cwd,
             settings=self._open.settings,
             held=self._flow.held,
         )
-        self.send(process, start)
+        for each in (start, *waiting):
+            self.send(process.actor, each)
+
+    def _refuse_start(self, process: Process, error: ExecServerError, waiting: list[Any]) -> None:
+        """It may not start; nor is there anybody who could answer what was asked of it since."""
+        del self._processes[process.params.process_id]
+        self._stopped(process)
+        self._audit(audit.failed, process.params, process.cwd, process.by, error)
+        self.send(process.call.bridge, Failure(process.call.token, error))
+        for each in waiting:
+            if isinstance(each, Call):
+                self._pass_on(each, process.params.process_id)
+            elif isinstance(each, Observe):
+                self.receiveMsg_Observe(each, self._router)
+        self._tell_if_idle()
+
+    def _tell(self, process: Process, message: Any) -> None:
+        """Send to its actor, once there is one."""
+        if process.waiting is None:
+            self.send(process.actor, message)
+        else:
+            process.waiting.append(message)
 
     def _attach(self, message: Call, params: ProcessAttachParams) -> None:
         assert self._open is not None
@@ -280,7 +324,7 @@ class ConnectionActor(GuardedActor):
         assert self._open is not None
         process = self._processes.get(message.process_id)
         if process is not None:
-            self.send(process.actor, message)
+            self._tell(process, message)
         else:
             self.send(router, Replay(self._open.session_id, message.process_id, message, None, 0))
 
@@ -333,6 +377,8 @@ class ConnectionActor(GuardedActor):
         if failed is not None:
             self._stopped(failed)
             self._audit(audit.failed, failed.params, failed.cwd, failed.by, message.error)
+        assert self._open is not None
+        self.send(self._router, StartedNot(self._open.session_id, message.process_id))
         self._tell_if_idle()
         self._flow.remove(message.process_id)
         self._go_on_releasing()
@@ -349,10 +395,23 @@ class ConnectionActor(GuardedActor):
         self._deadlines.set(message.process_id, self._open.settings.process_retention)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
-        for process_id in self._deadlines.due(message.payload):
-            process = self._processes.pop(str(process_id), None)
-            if process is not None:
-                self.send(process.actor, Forget())
+        assert self._open is not None
+        dropped = [process_id for key in self._deadlines.due(message.payload) if self._drop(process_id := str(key))]
+        if dropped:
+            self.send(self._router, RecordsDropped(self._open.session_id, dropped))
+
+    def receiveMsg_DropRecord(self, message: DropRecord, router: Address) -> None:
+        process = self._processes.get(message.process_id)
+        if process is not None and process.ended:  # else it has been dropped already, and there is a new one
+            self._deadlines.cancel(message.process_id)
+            self._drop(message.process_id)
+
+    def _drop(self, process_id: str) -> bool:
+        """Forget a process that has ended; whether there was one."""
+        process = self._processes.pop(process_id, None)
+        if process is not None:
+            self.send(process.actor, Forget())
+        return process is not None
 
     def receiveMsg_Forgotten(self, message: Forgotten, process: Address) -> None:
         self.send(process, ActorExitRequest())
@@ -387,7 +446,7 @@ class ConnectionActor(GuardedActor):
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, router: Address) -> None:
         for process in self._processes.values():
-            self.send(process.actor, message)
+            self._tell(process, message)
         self._tell_services(message)
         if message.of_owner:
             self._bridge = self._attached = None
@@ -401,7 +460,7 @@ class ConnectionActor(GuardedActor):
             self._early.append(message)
             return
         for process in self._processes.values():
-            self.send(process.actor, message)
+            self._tell(process, message)
         self._tell_services(message)
         if message.session_id == self._open.session_id:
             self.send(self._router, message)
@@ -442,3 +501,8 @@ class ConnectionActor(GuardedActor):
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
+        elif isinstance(message, StartJudged) and self._open is not None and message.process_id in self._processes:
+            process = self._processes[message.process_id]
+            if process.actor is None:
+                self._refuse_start(process, InternalError(f"the start failed inside the server: {error}"), [])
+                self.send(self._router, StartedNot(self._open.session_id, message.process_id))

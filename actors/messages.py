@@ -323,6 +323,57 @@ class StartProcess(msgspec.Struct, frozen=True, gc=False):
     held: bool
 
 
+class MayStart(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router, before it makes a ProcessActor: is there room for one more? Answered with
+    StartJudged."""
+
+    session_id: str
+    process_id: str
+
+
+class StartJudged(msgspec.Struct, frozen=True, gc=False):
+    """Router to ConnectionActor: the process may start, and is counted; or not, and why."""
+
+    process_id: str
+    error: ExecServerError | None
+
+
+class StartedNot(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: a process that was allowed to start did not."""
+
+    session_id: str
+    process_id: str
+
+
+class Retains(msgspec.Struct, frozen=True, gc=False):
+    """ProcessActor to router, now and then while its child prints: how many bytes it keeps of the output."""
+
+    session_id: str
+    process_id: str
+    size: int
+
+
+class RecordsDropped(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: these processes were kept for long enough, and are forgotten."""
+
+    session_id: str
+    process_ids: list[str]
+
+
+class DropRecord(msgspec.Struct, frozen=True, gc=False):
+    """Router to ConnectionActor: forget this finished process, others need its room."""
+
+    process_id: str
+
+
+class NearLimit(msgspec.Struct, frozen=True, gc=False):
+    """To the router: most of a limit of one session or connection is in use; for the log."""
+
+    limit: str
+    used: int
+    maximum: int
+
+
 class ProcessStarted(msgspec.Struct, frozen=True, gc=False):
     """ProcessActor to router: the answer to process/start, ahead of every event of the process."""
 
@@ -354,6 +405,8 @@ class ProcessEvent(msgspec.Struct, frozen=True, gc=False):
 
     session_id: str
     notification: ProcessOutput | ProcessExited | ProcessClosed
+    retained: int = 0
+    """With ProcessClosed: how many bytes are kept of the output."""
 
 
 class StartFailed(msgspec.Struct, frozen=True, gc=False):

@@ -44,6 +44,7 @@ from actors.messages import (
     ProcessStarted,
     ReleaseOutput,
     Replay,
+    Retains,
     StartFailed,
     StartProcess,
 )
@@ -87,6 +88,8 @@ TERMINAL_RETRY_S = 0.5
 """How often a terminal that nobody has open is looked at again while its child lives, in seconds."""
 GRACEFUL_S = 5.0
 """Between SIGTERM and SIGKILL of a graceful terminate that says nothing else, in seconds."""
+RETAINS_STEP = 256 * 1024
+"""After how many more bytes of output the router is told what is kept of it, until the record is full."""
 TIME_LIMIT_GRACE_S = 2.0
 """Between SIGTERM and SIGKILL when a time limit is reached, in seconds."""
 
@@ -131,6 +134,7 @@ class ProcessActor(GuardedActor):
         self._held_for_session = False
         self._held_by: Address = None
         self._abandon_when_released = False
+        self._tell_retained_at: float = RETAINS_STEP
 
     def watch(self) -> ThespianWatch | None:
         return None if self._lull.resting else self._watch
@@ -379,11 +383,21 @@ class ProcessActor(GuardedActor):
         if self._recording is not None:
             self._recording.output(data)
         self._tell(self._record.output(name, data))
+        if self._record.total_charged >= self._tell_retained_at:
+            self._tell_retained()
         return len(data)
+
+    def _tell_retained(self) -> None:
+        """Tell what the record holds. Once it is full that changes little, until the end."""
+        record, capacity = self._record, self._settings.retained_output
+        full = record.total_charged >= capacity
+        self._tell_retained_at = float("inf") if full else min(record.total_charged + RETAINS_STEP, capacity)
+        self.send(self._start.router, Retains(self._start.session_id, self._process_id, record.retained_bytes))
 
     def _tell(self, event: ProcessOutput | ProcessExited | ProcessClosed) -> None:
         """The next event, to everybody who listens or waits."""
-        self.send(self._start.router, ProcessEvent(self._start.session_id, event))
+        retained = self._record.retained_bytes if type(event) is ProcessClosed else 0
+        self.send(self._start.router, ProcessEvent(self._start.session_id, event, retained))
         if self._waits:
             for waiter, answer in self._waits.take_ready(self._record.answer):
                 self.send(waiter.bridge, Answer(waiter.token, answer))

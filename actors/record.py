@@ -82,6 +82,18 @@ class ProcessRecord:
         self.closed_event = ProcessClosed(process_id=self._process_id, seq=self._log.take_seq())
         return self.closed_event
 
+    # -- what it costs --------------------------------------------------------------------------------------------
+
+    @property
+    def total_charged(self) -> int:
+        """Grows with all that was ever kept."""
+        return self._log.total_charged
+
+    @property
+    def retained_bytes(self) -> int:
+        """What is kept now: the log as it is charged, and head and tail of each stream."""
+        return self._log.charged + sum(excerpt.held_bytes for excerpt in self._excerpts.values())
+
     # -- what a client is told ------------------------------------------------------------------------------------
 
     def read(self, params: ProcessReadParams) -> ProcessReadResult:

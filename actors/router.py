@@ -33,11 +33,14 @@ from actors.messages import (
     Detach,
     Displaced,
     Drain,
+    DropRecord,
     EndWaits,
     Failure,
     HoldOutput,
     Idle,
     Initialize,
+    MayStart,
+    NearLimit,
     Notify,
     Observe,
     OpenAudit,
@@ -48,26 +51,32 @@ from actors.messages import (
     ProcessStarted,
     ReadObserved,
     Reconfigure,
+    RecordsDropped,
     ReleaseOutput,
     Relieved,
     Replay,
+    Retains,
     SessionLost,
     Shutdown,
     ShutdownDone,
+    StartedNot,
+    StartJudged,
 )
 from actors.observers import Observer, Observers
 from actors.settings import Settings
+from actors.totals import Totals
 from protocol.errors import (
     ActorLost,
     ExecServerError,
     InternalError,
     InvalidRequest,
+    LimitReached,
     SessionAttached,
     ShuttingDown,
     UnknownProcess,
     UnknownSession,
 )
-from protocol.process import ProcessAttachParams, ProcessAttachResult, ProcessClosed
+from protocol.process import ProcessAttachParams, ProcessAttachResult, ProcessClosed, ProcessExited, ProcessOutput
 from protocol.session import InitializeParams, InitializeResult, ServerInfo
 from protocol.wire_types import Empty
 
@@ -130,7 +139,12 @@ class Session:
 
 
 class RouterActor(GuardedActor):
-    """Creates and finds sessions, keeps the clocks of detached ones, and demultiplexes events to bridges."""
+    """Creates and finds sessions, keeps the clocks of detached ones, and demultiplexes events to bridges.
+
+    It counts what all sessions have together: whoever starts something asks it first.
+    """
+
+    _totals: Totals
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,6 +166,7 @@ class RouterActor(GuardedActor):
 
     def receiveMsg_Configure(self, message: Configure, sender: Address) -> None:
         self._config = message
+        self._totals = Totals(message.settings)
         if message.settings.audit is not None:
             self._audit = self.createActor("actors.audit.AuditActor")
             self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
@@ -160,6 +175,7 @@ class RouterActor(GuardedActor):
     def receiveMsg_Reconfigure(self, message: Reconfigure, sender: Address) -> None:
         assert self._config is not None
         self._config = msgspec.structs.replace(self._config, settings=message.settings)
+        self._totals.reconfigure(message.settings)
         if self._audit is not None and message.settings.audit is not None:
             self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
         for session in self._sessions.values():
@@ -205,6 +221,11 @@ class RouterActor(GuardedActor):
             self.send(bridge, Failure(message.token, ShuttingDown()))
             return
         if not isinstance(wanted, str):
+            try:
+                self._totals.check_session(len(self._sessions))
+            except LimitReached as error:
+                self.send(bridge, Failure(message.token, error))
+                return
             self._attach(self._create(message.params), client)
             return
         session = self._sessions.get(wanted)
@@ -288,6 +309,7 @@ class RouterActor(GuardedActor):
     def _forget(self, session: Session) -> None:
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
+        self._totals.end_session(session.session_id)
         self._busy.discard(session.session_id)
         self._tell_if_idle()
         self._void_requests(session.session_id, None)
@@ -359,8 +381,47 @@ class RouterActor(GuardedActor):
         for observer in self._observers.of(message.session_id, event.process_id):
             for heard in observer.hear(event):
                 self.send(observer.bridge, Notify(heard))
-        if isinstance(event, ProcessClosed):
+        if type(event) is ProcessOutput:
+            return
+        if isinstance(event, ProcessExited):
+            self._totals.over(message.session_id, event.process_id)
+        else:
             self._observers.close(message.session_id, event.process_id)
+            self._account(message.session_id, event.process_id, message.retained, finished=True)
+
+    # -- what all sessions have together --------------------------------------------------------------------------
+
+    def receiveMsg_MayStart(self, message: MayStart, connection: Address) -> None:
+        error: ExecServerError | None = None
+        if message.session_id not in self._sessions:
+            return  # it is about to end, with all it has
+        try:
+            if self._draining:
+                raise ShuttingDown
+            self._totals.begin(message.session_id, message.process_id)
+        except (LimitReached, ShuttingDown) as refused:
+            error = refused
+        self.send(connection, StartJudged(message.process_id, error))
+
+    def receiveMsg_StartedNot(self, message: StartedNot, connection: Address) -> None:
+        self._totals.lose(message.session_id, message.process_id)
+
+    def receiveMsg_Retains(self, message: Retains, process: Address) -> None:
+        self._account(message.session_id, message.process_id, message.size)
+
+    def _account(self, session_id: str, process_id: str, size: int, finished: bool = False) -> None:
+        """A process keeps so many bytes of its output; what is too much for the server goes."""
+        if session_id not in self._sessions:
+            return
+        for doomed_session, doomed in self._totals.keeps(session_id, process_id, size, finished):
+            self.send(self._sessions[doomed_session].connection, DropRecord(doomed))
+
+    def receiveMsg_RecordsDropped(self, message: RecordsDropped, connection: Address) -> None:
+        for process_id in message.process_ids:
+            self._totals.drop(message.session_id, process_id)
+
+    def receiveMsg_NearLimit(self, message: NearLimit, sender: Address) -> None:
+        self._totals.note_near(message.limit, message.used, message.maximum)
 
     def receiveMsg_ProcessStarted(self, message: ProcessStarted, sender: Address) -> None:
         self._observers.forget(message.session_id, message.result.process_id)
@@ -492,6 +553,7 @@ class RouterActor(GuardedActor):
             self.send(session.bridge, ProcessLost(None, message.process_id, message.newest))
         self._void_requests(message.session_id, message.process_id)
         self._observers.close(message.session_id, message.process_id or "")
+        self._totals.lose(message.session_id, message.process_id or "")
 
     def _void_requests(self, session_id: str, process_id: str | None) -> None:
         """What clients of other sessions have asked of this process, or of the whole session, has no answer."""

@@ -30,7 +30,17 @@ class Settings(msgspec.Struct, frozen=True):
     outbound_high_water: int = 1 << 20
     max_http_body: int = 64 << 20
     """The largest body of a response that is answered as a whole."""
+    max_sessions: int = 10_000
+    max_processes: int = 10_000
+    """That run at a time, in all sessions together."""
     max_processes_per_session: int = 4096
+    start_rate: int = 5_000
+    """Starts a second of all sessions; twice as many at once."""
+    retained_output_total: int = 2 << 30
+    """Output that is kept of all processes; the oldest finished ones go first."""
+    http_bodies_total: int = 256 << 20
+    """Bodies of responses of all sessions that are kept until they are whole and passed on."""
+    initialize_timeout: float = 60.0
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
     audit: str | None = None

@@ -175,9 +175,9 @@ class HttpError(InternalError):
 class LimitReached(InternalError):
     """A bound that the server was configured with is reached. `limit` is the name of the setting."""
 
-    def __init__(self, limit: str, value: int) -> None:
-        text = f"the limit {limit} of this server, {value}, is reached; end something first"
-        super().__init__(text, {"kind": "limitReached", "limit": limit, "value": value})
+    def __init__(self, limit: str, value: int, advice: str = "end something first", **data: Any) -> None:
+        text = f"the limit {limit} of this server, {value}, is reached; {advice}"
+        super().__init__(text, {"kind": "limitReached", "limit": limit, "value": value, **data})
 
 
 class ShuttingDown(InternalError):
@@ -228,6 +228,7 @@ _BY_KIND: dict[str, type[ExecServerError]] = {
     "processExists": ProcessExists,
     "busy": Busy,
     "actorLost": ActorLost,
+    "limitReached": LimitReached,
     **dict.fromkeys(("spawnNotFound", "spawnPermissionDenied", "spawnFailed", "resourceExhausted"), SpawnError),
 }
 

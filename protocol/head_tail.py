@@ -46,6 +46,11 @@ class HeadTail:
         if data:
             self._append_tail(data)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that are held now."""
+        return len(self._head) + self._tail_bytes
+
     def excerpt(self) -> Excerpt:
         """What is held now. Nothing is dropped while the stream is no longer than head and tail together."""
         data = b"".join((self._head, *self._blocks))

@@ -34,7 +34,8 @@ class OutputLog:
     """The retained output of one process, charged at most `capacity` bytes. One owner, no locks.
 
     `next_seq`: the number that the next chunk or event will get. `total_bytes`: all that was ever appended,
-    which is the offset of the next chunk. `evicted_bytes`: how many of those, the oldest, are no longer held.
+    which is the offset of the next chunk, and `total_charged` what it was charged. `evicted_bytes`: how many of
+    those, the oldest, are no longer held.
     """
 
     __slots__ = (
@@ -46,12 +47,14 @@ class OutputLog:
         "evicted_bytes",
         "next_seq",
         "total_bytes",
+        "total_charged",
     )
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.next_seq = 1
         self.total_bytes = 0
+        self.total_charged = 0
         self.evicted_bytes = 0
         self._charged = 0
         # Chunks from index _head on are held. Evicted places before it are given back in bulk: O(1) an
@@ -66,6 +69,11 @@ class OutputLog:
     def retained_bytes(self) -> int:
         """Bytes of output that are held."""
         return self.total_bytes - self.evicted_bytes
+
+    @property
+    def charged(self) -> int:
+        """What the held output is charged, at most `capacity`."""
+        return self._charged
 
     @property
     def first_retained_seq(self) -> int | None:
@@ -88,7 +96,9 @@ class OutputLog:
         chunk = OutputChunk(seq=self.next_seq, stream=stream, offset=self.total_bytes, chunk=data)
         self.next_seq += 1
         self.total_bytes += size
-        self._charged += size if size >= SMALL else size + SMALL_COST
+        charge = size if size >= SMALL else size + SMALL_COST
+        self._charged += charge
+        self.total_charged += charge
         self._chunks.append(chunk)
         if self._charged > self.capacity:
             self._evict()
