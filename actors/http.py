@@ -129,7 +129,9 @@ class HttpActor(GuardedActor):
             limit = self._settings.max_http_body
             if self._attached is not None:
                 limit = min(limit, self._attached.max_bytes)
-            self._client.begin(Exchange(number, request.params, request.deadline, limit))
+            self._client.begin(
+                Exchange(number, request.params, request.deadline, limit, self._settings.http_bodies_total)
+            )
 
     # -- what the thread tells ----------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ def admission_of(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> Admi
         origins=frozenset(config.allow_origin),
         hosts=None if authenticated or isinstance(url, UnixUrl) else frozenset(config.allow_host),
         own_user_only=told_apart and not config.allow_other_users,
+        max_connections=config.max_connections,
     )
 
 

@@ -51,7 +51,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     allow_host: tuple[str, ...] = ()
     allow_other_users: bool = False
     allow_unauthenticated: bool = False
+    max_connections: int = 10_000
+    max_sessions: int = 10_000
+    max_processes: int = 10_000
     max_processes_per_session: int = 4096
+    start_rate: int = 5_000
+    max_pending_requests: int = 20_000
+    max_message: int = 64 << 20
+    initialize_timeout: float = 60.0
+    retained_output_total: int = 2 << 30
+    http_bodies_total: int = 256 << 20
+    open_files: int = 0
     grace: float = 2.0
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
@@ -114,6 +124,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise ValueError(f"{text} is less than 1")
+    return value
+
+
+def _open_files(text: str) -> int:
+    value = int(text)
+    if value and value < 32:
+        raise ValueError(f"{text} is less than 32, with which no server runs")
     return value
 
 
@@ -185,7 +202,17 @@ OPTIONS: tuple[Option, ...] = (
     Option("allow_host", _name, "NAME", "one more name that a Host header may have", many=True, live=True),
     Option("allow_other_users", _yes_or_no, "YES|NO", "let all users of this machine connect"),
     Option("allow_unauthenticated", _yes_or_no, "YES|NO", "serve the network without asking for tokens"),
+    Option("max_connections", _count, "N", "how many WebSocket connections there may be", live=True),
+    Option("max_sessions", _count, "N", "how many sessions there may be", live=True),
+    Option("max_processes", _count, "N", "how many processes of all sessions may run at a time", live=True),
     Option("max_processes_per_session", _count, "N", "how many processes of a session may run at a time", live=True),
+    Option("start_rate", _count, "N", "how many processes may be started a second; twice as many at once", live=True),
+    Option("max_pending_requests", _count, "N", "unanswered requests of a client that is read further", live=True),
+    Option("max_message", _size(4096), "BYTES", "the longest message that a client may send"),
+    Option("initialize_timeout", _positive_seconds, "S", "how long a WebSocket may be there uninitialized", live=True),
+    Option("retained_output_total", _size(1), "BYTES", "output that is kept of all processes", live=True),
+    Option("http_bodies_total", _size(1), "BYTES", "HTTP bodies of all sessions that wait for their ends", live=True),
+    Option("open_files", _open_files, "N", "soft limit of open files of the server; 0: the hard one"),
     Option("grace", _seconds, "S", "how long running processes have when the server is told to end", live=True),
     Option(
         "allow_direct_exec", _yes_or_no, "YES|NO", "take starts of mode direct, which have no policy applied", live=True

@@ -12,6 +12,8 @@ import time
 from actors.child import descendants, process_wide
 from actors.child.cgroup import OwnCgroup, enter_own_cgroup
 from actors.child.guardian import Guardian
+from actors.near_limits import NearLimits
+from exec_server import open_files
 
 log = logging.getLogger("exec_server")
 
@@ -25,11 +27,12 @@ LAST_KILL_STEP_S = 0.005
 class Measures:
     """The process-wide measures of one server program, from `take` to `end`."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_open_files: int = 0) -> None:
+        """`max_open_files`: the soft limit of this process; 0: as high as may be."""
         process_wide.open_standard_descriptors()
         process_wide.close_inherited_on_exec()
         process_wide.keep_exit_statuses()
-        process_wide.raise_open_files()
+        process_wide.raise_open_files(max_open_files)
         process_wide.write_no_core_files()
         process_wide.mark_descendants()
         self._subreaper = process_wide.become_subreaper()
@@ -37,6 +40,7 @@ class Measures:
         cgroup = enter_own_cgroup()
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
         self._guardian = Guardian(self._cgroup)
+        self._near = NearLimits()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def begin(self) -> None:
@@ -48,6 +52,7 @@ class Measures:
     def _check(self) -> None:
         self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
         self._guardian.check()
+        open_files.look(self._near)
         descendants.reap_orphans()
 
     def _sweep(self) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, NamedTuple
 
+from actors.near_limits import NearLimits
 from transport.auth import Authenticator, DeniedError, Grant
 from transport.brake import Brake
 
@@ -43,7 +44,12 @@ class Admission:
     any."""
     own_user_only: bool = True
     """Whether peers must belong to the user that the server runs as, or to root."""
+    max_connections: int = 10_000
+    """WebSocket connections at a time."""
+    connections: int = 0
+    """How many there are."""
     brake: Brake = field(default_factory=Brake)
+    _near: NearLimits = field(default_factory=NearLimits)
 
     def judge_origin(self, origins: Sequence[str], peer: str) -> Refusal | None:
         """A web page sends its origin (RFC 6454, 7), and nobody else should. It learns nothing from the answer."""
@@ -79,6 +85,19 @@ class Admission:
         self._note(peer, f"a process of {who}")
         return Refusal(403, "Only the user of this server may connect; --allow-other-users lifts that")
 
+    def enter(self) -> Refusal | None:
+        """Count one more connection, whose end `leave` tells of; or refuse it for want of room."""
+        self._near.look("max_connections", self.connections + 1, self.max_connections)
+        if self.connections >= self.max_connections:
+            text = f"The limit max_connections of this server, {self.max_connections}, is reached; try again later"
+            return Refusal(503, text)
+        self.connections += 1
+        return None
+
+    def leave(self) -> None:
+        """A connection that was counted is gone."""
+        self.connections -= 1
+
     def note_failure(self, peer: str, what: str) -> None:
         """Something else that keeps a peer out, for the log."""
         self._note(peer, what)
@@ -91,8 +110,9 @@ class Admission:
         return delay
 
     def take_over(self, rules: Admission) -> None:
-        """Use the tokens, origins and hosts of other rules from now on."""
+        """Use the tokens, origins, hosts and limits of other rules from now on."""
         self.authenticator, self.origins, self.hosts = rules.authenticator, rules.origins, rules.hosts
+        self.max_connections = rules.max_connections
 
     def still_admits(self, grant: Grant | None) -> bool:
         """Whether a connection that was let in by this grant would be today, as far as tokens go."""

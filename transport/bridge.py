@@ -32,6 +32,7 @@ from actors.messages import (
     EndWaits,
     Failure,
     Initialize,
+    NearLimit,
     Notify,
     Probe,
     ProcessLost,
@@ -39,6 +40,7 @@ from actors.messages import (
     ServiceLost,
     SessionLost,
 )
+from actors.near_limits import near
 from actors.settings import Settings
 from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
@@ -84,6 +86,7 @@ NOTIFICATION_BYTES = 256
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
 CLOSE_POLICY = 1008
+INITIALIZE = "initialize"
 CLOSE_GOING_AWAY = 1001
 
 
@@ -157,8 +160,11 @@ class BridgeActor(GuardedActor):
         self._transport = message.transport
         self._router = message.router
         self._settings = message.settings
+        self._near_pending = near(message.settings.max_pending_requests)
         self._codec = codec_of(message.transport.subprotocol)
         self._dialect = Dialect(message.transport.subprotocol)
+        if self._transport.resumable:  # else there is one client, and it keeps nobody out
+            self._deadlines.set(INITIALIZE, self._settings.initialize_timeout)
         self._take()
 
     # -- what the client sends ----------------------------------------------------------------------------------
@@ -282,6 +288,9 @@ class BridgeActor(GuardedActor):
     def _hold(self, pending: Pending) -> int:
         self._token += 1
         self._pending[self._token] = pending
+        if len(self._pending) == self._near_pending:
+            maximum = self._settings.max_pending_requests
+            self.send(self._router, NearLimit("max_pending_requests", self._near_pending, maximum))
         self._reads_out += pending.is_read
         self._write_bytes_out += pending.write_bytes
         return self._token
@@ -293,6 +302,7 @@ class BridgeActor(GuardedActor):
         if pending is None:
             return
         self._phase = Phase.ATTACHED
+        self._deadlines.cancel(INITIALIZE)
         self._max_message = self._initialize_params.max_message
         self._dialect.initialize(self._initialize_params)
         self._session = message.session
@@ -492,11 +502,20 @@ class BridgeActor(GuardedActor):
         for before in self._deadlines.due(message.payload):
             if self._phase is Phase.CLOSED:
                 return
-            if before != (self._written, self._transport.buffered()):
+            if before == INITIALIZE:
+                self._initialize_is_late()
+            elif before != (self._written, self._transport.buffered()):
                 self._watch_progress()
             else:
                 self._close(1000, "end of input")
                 self._transport.abort("the output was not read in time after the end of the input")
+
+    def _initialize_is_late(self) -> None:
+        seconds = self._settings.initialize_timeout
+        if self._phase is Phase.INITIALIZING:
+            self._deadlines.set(INITIALIZE, seconds)  # not the client is slow, but we are
+        else:
+            self._violation(f"no initialize within {seconds:g} s (initialize_timeout)")
 
     def receiveMsg_Probe(self, message: Probe, router: Address) -> None:
         if self._phase is not Phase.CLOSED:

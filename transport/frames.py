@@ -188,7 +188,7 @@ class FrameReader:
         if opcode == TEXT and self.binary_only:
             return UNSUPPORTED_DATA, "expected a binary frame"
         if len(self._body or b"") + length > self._limit:
-            return MESSAGE_TOO_BIG, f"a message may have {self._limit} bytes"
+            return MESSAGE_TOO_BIG, f"a message may have {self._limit} bytes (max_message)"
         return None
 
     def _begin(self, first: int, mask: bytes, length: int, inbox: deque[bytes]) -> int:

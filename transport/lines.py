@@ -60,7 +60,7 @@ class LineReader:
 
     def _keep(self, part: bytes) -> None:
         if len(self._body) + len(part) > self._limit + 1:  # one for a `\r`
-            self.failure = f"a line may have {self._limit} bytes"
+            self.failure = f"a line may have {self._limit} bytes (max_message)"
             self._body.clear()
         else:
             self._body += part
@@ -73,7 +73,7 @@ class LineReader:
         if not line or line.isspace():
             return 0
         if len(line) > self._limit:
-            self.failure = f"a line may have {self._limit} bytes"
+            self.failure = f"a line may have {self._limit} bytes (max_message)"
             return 0
         if not is_utf8(line):
             self.failure = "a line is not UTF-8"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from transport.admission import Admission, Refusal
 from transport.carrier import Defer
+from transport.frames import MAX_MESSAGE
 from transport.handshake import HEAD_SECONDS
 from transport.peer_user import TcpPeers, is_trusted, unix_peer
 from transport.sockets import open_listening_socket, open_unix_socket, remove_unix_socket, unix_identity
@@ -26,6 +27,8 @@ ACCEPT_RETRY_SECONDS: Final = 0.5
 """Pause after an accept that failed for want of descriptors or memory."""
 
 _ACCEPTS_A_TURN = 64
+_UNDECIDED: Final = 1_000
+"""Connections that may be in their handshake, or at their end, beside those that are in use."""
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _websocket_url = re.compile(r"(wss?)://(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
 
@@ -213,6 +216,9 @@ class Listener:
                 self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
                 return
             connection.setblocking(False)
+            if len(self._living) >= self._admission.max_connections + _UNDECIDED:
+                connection.close()  # there is no room to tell why; the log has said that the limit is near
+                continue
             arrival = self._judge(connection, address)
             if arrival.refused is not None and self._tls is not None:
                 connection.close()  # it could only be told after a handshake
@@ -276,6 +282,7 @@ def serve_websocket(
     tls: SSLContext | None = None,
     subprotocols: Sequence[str] = (),
     ping_interval: float = 10.0,
+    max_message: int = MAX_MESSAGE,
     defer: Defer | None = None,
     sock: socket.socket | None = None,
 ) -> Listener:
@@ -297,6 +304,7 @@ def serve_websocket(
             admission=admission,
             subprotocols=subprotocols,
             ping_interval=ping_interval,
+            max_message=max_message,
             defer=defer,
             on_lost=on_lost,
         )

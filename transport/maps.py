@@ -75,6 +75,6 @@ class MapReader:
             self.failure = "a message is not MessagePack, or nested too deep"
             return None
         if end - at > self._limit:
-            self.failure = f"a message may have {self._limit} bytes"
+            self.failure = f"a message may have {self._limit} bytes (max_message)"
             return None
         return end if end <= len(self._body) else None

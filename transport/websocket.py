@@ -105,6 +105,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._refused = refused
         self.grant: Grant | None = None
         """What let the client in, where a token was asked for."""
+        self._counted = False
         self._ping_interval = ping_interval
         self._state = _State.HANDSHAKE
         self._subprotocols = subprotocols
@@ -175,6 +176,8 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._state = _State.GONE
         self._cancel_timers()
         self._drop_output()
+        if self._counted:
+            self._admission.leave()
         self._emit_closed(f"connection lost: {exc}" if exc is not None else "connection lost")
         if self._on_lost is not None:
             self._on_lost(self)
@@ -292,6 +295,11 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         if response.status_code != 101:
             self._answer(handshake.Answer(response.status_code, bytes(response.body).decode()))
             return False
+        full = self._admission.enter()
+        if full is not None:
+            self._refuse(full)
+            return False
+        self._counted = True
         library.send_response(response)
         self._transport.writelines(library.data_to_send())
         self.subprotocol = library.subprotocol

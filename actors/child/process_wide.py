@@ -69,15 +69,17 @@ def close_inherited_on_exec() -> list[int]:
     return found
 
 
-def raise_open_files() -> tuple[int, int]:
-    """Raise the soft limit of open files to the hard one; (before, now). Children get the former back."""
+def raise_open_files(wanted: int = 0) -> tuple[int, int]:
+    """Set the soft limit of open files to `wanted`, or as high as the hard one lets it, with 0 to that; (before, now).
+    Children get the former back."""
     before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    now = hard if not wanted or (hard != resource.RLIM_INFINITY and wanted > hard) else wanted
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (now, hard))
     except (OSError, ValueError):  # a hard limit above fs.nr_open, or none at all
         return before, before
     set_child_open_files(before)
-    return before, hard
+    return before, now
 
 
 def write_no_core_files() -> bool:

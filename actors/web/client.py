@@ -29,6 +29,8 @@ class Exchange(msgspec.Struct, frozen=True, gc=False):
     params: HttpRequestParams
     deadline: float
     max_body: int
+    max_bodies: int
+    """Bounds the bodies of all sessions together, in bytes."""
 
 
 class Whole(msgspec.Struct, frozen=True, gc=False):
@@ -117,6 +119,7 @@ class _Runner:
         self.loop = asyncio.SelectorEventLoop()
         self._stopped = asyncio.Event()
         self._session: Any = None
+        self._bodies: Any = None
         self.thread = threading.Thread(target=self._run, name="exec-server-http", daemon=True)
         try:
             self.thread.start()
@@ -128,8 +131,8 @@ class _Runner:
         """In the thread, which alone waits for the import."""
         module = importlib.import_module("actors.web.exchange")
         if self._session is None:
-            self._session = module.open_session()
-        return module.Exchanges(self._session, tell)
+            self._session, self._bodies = module.open_session(), module.AllBodies()
+        return module.Exchanges(self._session, self._bodies, tell)
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stopped.set)

@@ -17,10 +17,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from actors.child.environment import server_environment
+from actors.near_limits import NearLimits
 from actors.web.client import Chunk, Ended, Exchange, Failed, Head, Whole
 from actors.web.content_coding import CodingError, decoder_of, is_decoded
 from actors.web.request import MAX_REDIRECTS, Outgoing, outgoing, redirected
-from protocol.errors import ExecServerError, HttpError, HttpErrorKind
+from protocol.errors import ExecServerError, HttpError, HttpErrorKind, LimitReached
 from protocol.http import CHUNK_BYTES, HttpHeader, HttpRequestResult
 from protocol.web_url import WebUrl
 
@@ -118,26 +119,53 @@ def open_session() -> aiohttp.ClientSession:
     )
 
 
+class AllBodies:
+    """Bytes of whole bodies that all sessions keep. Who finds no room fails: the room may be held by a client that does
+    not read, and others cannot wait for it."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._near = NearLimits()
+
+    def add(self, size: int, maximum: int) -> None:
+        """Raises LimitReached, and then nothing is added."""
+        self._near.look("http_bodies_total", self._bytes + size, maximum)
+        if self._bytes + size > maximum:
+            raise LimitReached("http_bodies_total", maximum, "ask for the body with streamResponse, or try again later")
+        self._bytes += size
+
+    def remove(self, size: int) -> None:
+        self._bytes -= size
+
+
 class _KeptBodies:
     """Bytes of whole bodies that have not been passed on. Over the limit only the oldest exchange goes on, so the
     sum stays below the limit and one body, and no exchange waits for another that waits for it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_all: AllBodies) -> None:
+        self._of_all = of_all
         self._sizes: dict[int, int] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
-    async def add(self, number: int, size: int) -> None:
-        """Wait until so many more bytes may be kept."""
+    async def add(self, number: int, size: int, maximum: int) -> None:
+        """Wait until so many more bytes may be kept. Raises LimitReached where all sessions together have `maximum`."""
         self._sizes.setdefault(number, 0)
         while sum(self._sizes.values()) + size > KEPT_BODIES and next(iter(self._sizes)) != number:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
+        self._of_all.add(size, maximum)
         self._sizes[number] += size
 
+    def clear(self) -> None:
+        for number in list(self._sizes):
+            self.remove(number)
+
     def remove(self, number: int) -> None:
-        if self._sizes.pop(number, None) is not None:
+        size = self._sizes.pop(number, None)
+        if size is not None:
+            self._of_all.remove(size)
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 if not waiter.done():
@@ -147,12 +175,12 @@ class _KeptBodies:
 class Exchanges:
     """The requests of one session that are under way; actors.web.client says what is told."""
 
-    def __init__(self, session: aiohttp.ClientSession, tell: Callable[[Any], None]) -> None:
+    def __init__(self, session: aiohttp.ClientSession, bodies: AllBodies, tell: Callable[[Any], None]) -> None:
         self._session = session
         self._tell = tell
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._chunks = asyncio.Semaphore(CHUNKS_OUT)
-        self._kept = _KeptBodies()
+        self._kept = _KeptBodies(bodies)
 
     def begin(self, exchange: Exchange) -> None:
         self._tasks[exchange.number] = asyncio.get_running_loop().create_task(self._run(exchange))
@@ -166,6 +194,7 @@ class Exchanges:
     def abort_all(self) -> None:
         for number in list(self._tasks):
             self.abort(number)
+        self._kept.clear()
 
     def chunk_passed(self) -> None:
         self._chunks.release()
@@ -253,7 +282,7 @@ class Exchanges:
                 raise _BodyBroken(text, "bodyTooLarge")
             try:
                 async with asyncio.timeout_at(exchange.deadline):
-                    await self._kept.add(exchange.number, len(piece))
+                    await self._kept.add(exchange.number, len(piece), exchange.max_bodies)
             except TimeoutError:
                 raise _timed_out() from None
             body += piece

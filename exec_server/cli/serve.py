@@ -60,7 +60,7 @@ def serve(argv: Sequence[str]) -> int:
             append_to(settings.audit, b"")
         except OSError as error:
             return fail(f"cannot write the audit log {settings.audit}: {error.strerror}")
-    measures = Measures()
+    measures = Measures(settings.open_files)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.log_level.upper(),
@@ -125,7 +125,9 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
     try:
         if isinstance(entrance.url, StdioUrl):
             subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
-            transport = StdioTransport(subprotocol=subprotocol, defer=server.call_after_turn)
+            transport = StdioTransport(
+                subprotocol=subprotocol, max_message=settings.max_message, defer=server.call_after_turn
+            )
             server.connect(transport, on_closed=stop.end_of_client)
         else:
             reloader.listener = listen(settings, entrance, server)
@@ -163,6 +165,7 @@ def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
         tls=entrance.tls,
         subprotocols=[MSGPACK_SUBPROTOCOL],
         ping_interval=settings.ping_interval,
+        max_message=settings.max_message,
         defer=server.call_after_turn,
         sock=entrance.sock,
     )

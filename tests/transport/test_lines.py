@@ -46,7 +46,7 @@ def expected(stream: bytes) -> tuple[list[bytes], str | None]:
         if not content.strip():
             continue
         if len(content) > LIMIT:
-            return lines, f"a line may have {LIMIT} bytes"
+            return lines, f"a line may have {LIMIT} bytes (max_message)"
         try:
             content.decode()
         except UnicodeDecodeError:
@@ -97,6 +97,6 @@ def test_a_line_without_end_is_bounded() -> None:
     reader, inbox = LineReader(1000), deque[bytes]()
     for _ in range(12):
         reader.read(b"x" * 100, inbox, 100)
-    assert reader.failure == "a line may have 1000 bytes"
+    assert reader.failure == "a line may have 1000 bytes (max_message)"
     assert reader.read(b"\n{}\n", inbox, 100) == 0
     assert not inbox

@@ -86,8 +86,8 @@ def test_any_split_gives_the_same_maps(stream: bytes, cuts: list[int], rooms: li
         (b"\x80{", "a message begins with 0x7b, which is no MessagePack map"),
         (b"\x80\x81\xc1", "a message is not MessagePack, or nested too deep"),
         (b"\x80\x81\xa1a" + b"\x91" * 2000, "a message is not MessagePack, or nested too deep"),
-        (b"\x80\x81\xa1a\xc6\xff\xff\xff\xff" + bytes(3000), "a message may have 3000 bytes"),
-        (b"\x80\xdf\xff\xff\xff\xff" + b"\xa0\x00" * 2000, "a message may have 3000 bytes"),
+        (b"\x80\x81\xa1a\xc6\xff\xff\xff\xff" + bytes(3000), "a message may have 3000 bytes (max_message)"),
+        (b"\x80\xdf\xff\xff\xff\xff" + b"\xa0\x00" * 2000, "a message may have 3000 bytes (max_message)"),
         (b"\x80\x81\xa1a", "the input ended within a message"),
     ],
 )
