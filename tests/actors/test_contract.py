@@ -98,7 +98,9 @@ SAMPLES: dict[Any, list[Any]] = {
 MESSAGES = [
     each
     for _, each in inspect.getmembers(actors.messages, inspect.isclass)
-    if issubclass(each, msgspec.Struct) and each.__module__ == "actors.messages"
+    if issubclass(each, msgspec.Struct)
+    and each.__module__ == "actors.messages"
+    and not issubclass(each, ProcessStartParams)  # params in a message
 ]
 
 
