@@ -301,15 +301,6 @@ class EndWaits(msgspec.Struct, frozen=True, gc=False):
     session_id: str
 
 
-class LocalStart(ProcessStartParams, frozen=True):
-    """The params of process/start from a client in the server's own process: it can give the child descriptors.
-
-    They have the same numbers in the child, and must stay open until the start is answered.
-    """
-
-    pass_fds: tuple[int, ...] = ()
-
-
 class StartProcess(msgspec.Struct, frozen=True, gc=False):
     """ConnectionActor to a new ProcessActor, first of all. `cwd` is a native path; `held`: no output until released."""
 

@@ -7,13 +7,22 @@ import msgspec
 from actors.child.environment import child_environment
 from actors.child.limits import Limits
 from actors.child.spawn import SpawnRequest
-from actors.messages import LocalStart, StartProcess
+from actors.messages import StartProcess
 from actors.pool import SPAWN_POOL
 from actors.recording import Recording, header, recording_path
 from actors.sandbox.errors import SandboxUnsupported
 from protocol.errors import InvalidParams
 from protocol.process import ProcessStartParams
 from protocol.sandbox import to_enforce
+
+
+class LocalStart(ProcessStartParams, frozen=True):
+    """The params of process/start from a client in the server's own process: it can give the child descriptors.
+
+    They have the same numbers in the child, and must stay open until the start is answered.
+    """
+
+    pass_fds: tuple[int, ...] = ()
 
 
 def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:

@@ -131,7 +131,7 @@ class ExecServerClient:
             sandbox=sandbox,
         )
         if pass_fds:
-            from actors.messages import LocalStart
+            from actors.spawn_request import LocalStart
 
             params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
         entry = self._registry.add(params.process_id)

@@ -24,7 +24,6 @@ from actors.messages import (
     Displaced,
     Failure,
     Initialize,
-    LocalStart,
     Notify,
     Probe,
     ProcessLost,
@@ -33,6 +32,7 @@ from actors.messages import (
     SessionLost,
 )
 from actors.settings import Settings
+from actors.spawn_request import LocalStart
 from exec_server.client import calls
 from exec_server.client.channel import Channel, ChannelClosed, Incoming, Refused, Succeeded
 from exec_server.client.client import ExecServerClient
