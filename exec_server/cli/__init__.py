@@ -5,18 +5,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from exec_server import __version__
+
+if TYPE_CHECKING:
+    import cyclopts
+
+
+COMMANDS = {
+    "config": "exec_server.cli.config:app",
+    "doctor": "exec_server.cli.doctor:doctor",
+    "replay": "exec_server.cli.replay:replay",
+    "run": "exec_server.cli.run:run",
+    "schema": "exec_server.cli.schema:schema",
+}
+"""Each is imported only when it is used."""
 
 
 def run(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
     import cyclopts
 
-    from exec_server.cli.config import app as config
-    from exec_server.cli.doctor import doctor
-    from exec_server.cli.replay import replay
-    from exec_server.cli.schema import schema
+    from exec_server.cli.outcome import USAGE, complain
+
+    words = list(argv)
+    if words[0] == "run":
+        from exec_server.cli.run import with_separator
+
+        words = ["run", *with_separator(words[1:])]
+    try:
+        status = application()(words, exit_on_error=False, print_error=False)
+    except cyclopts.CycloptsError as error:
+        return complain(f"{str(error).rstrip('.')}; see exec-server {words[0]} --help", USAGE)
+    return status if isinstance(status, int) else 0
+
+
+def application() -> cyclopts.App:
+    """All subcommands."""
+    import cyclopts
 
     app = cyclopts.App(
         name="exec-server",
@@ -35,9 +62,6 @@ def run(argv: Sequence[str]) -> int:
         """Carry out one file request: `read PATH`, or `call` with the request on standard input."""
         raise AssertionError("told apart before the command line is parsed")
 
-    app.command(config)
-    app.command(doctor)
-    app.command(schema)
-    app.command(replay)
-    status = app(list(argv))
-    return status if isinstance(status, int) else 0
+    for name, home in COMMANDS.items():
+        app.command(home, name=name)
+    return app

@@ -31,11 +31,13 @@ async def spawn_local_server(
     `encoding` is what the command was told to speak; JSON by default. The server ends with the block, or with this
     program, however that ends. Raises ConnectFailed.
     """
+    ours = command is None
     if command is None:
         encoding = encoding or "msgpack"
-        command = [sys.executable, "-m", "exec_server", "--encoding", encoding]
+        command = [sys.executable, "-m", "exec_server", "--listen", "stdio://", "--encoding", encoding]
     try:
-        server = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        # ^C is for the client, which ends its server. Another command may need the terminal: for a password.
+        server = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=ours)
     except OSError as error:
         raise ConnectFailed(f"cannot start {command[0]}: {error.strerror}") from None
     assert server.stdout is not None and server.stdin is not None

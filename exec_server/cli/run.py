@@ -1,0 +1,142 @@
+"""`exec-server run`: a command elsewhere as if it were run here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+from msgspec import Struct
+
+from exec_server.cli.durations import seconds
+from exec_server.cli.foreground import Foreground
+from exec_server.cli.outcome import NOT_RUN, USAGE, CliError, outcome
+from exec_server.cli.place import TokenFile, Url, connected, place_of
+from exec_server.cli.terminal import Terminal, interactive, size
+from exec_server.client.client import ExecServerClient
+from exec_server.client.process import Process
+from exec_server.client.start import INHERIT
+from exec_server.environments_file import Place
+from protocol.errors import ExecServerError, SpawnError
+
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout")
+"""Options of `run` that take a value; the first word that is none, nor an option, begins the command."""
+
+
+class Wanted(Struct, frozen=True):
+    """What to run, and how. `env` is laid over the environment of the server."""
+
+    argv: list[str]
+    tty: bool
+    cwd: str | None
+    env: dict[str, str]
+    timeout: float | None
+
+
+def run(
+    *command: str,
+    url: Url = None,
+    token_file: TokenFile = None,
+    tty: Annotated[bool | None, Parameter(show_default=False)] = None,
+    cwd: str | None = None,
+    env: Annotated[list[str] | None, Parameter(negative=())] = None,
+    timeout: str | None = None,
+) -> int:
+    """Run a command on a server as if it were run here: `exec-server run -- CMD…`.
+
+    Its input and output are ours, its exit status is ours (128+n for signal n; 124 after --timeout; 125 if exec-server
+    failed, 126 and 127 if the command could not be executed or was not found).
+
+    Parameters
+    ----------
+    command
+        The program and its arguments, as they are: for what a shell does, run `sh -c LINE`.
+    tty
+        Give it a terminal, or do not; without either it gets one if stdin and stdout are terminals.
+    cwd
+        The folder it runs in, by default that of the server.
+    env
+        NAME=VALUE, or NAME for the value that it has here; may be repeated.
+    timeout
+        How long it may run, such as 90s or 10m.
+    """
+    return outcome(lambda: _run(place_of(url, token_file), _wanted(command, tty, cwd, env, timeout)), NOT_RUN)
+
+
+def _wanted(
+    command: Sequence[str], tty: bool | None, cwd: str | None, env: Sequence[str] | None, timeout: str | None
+) -> Wanted:
+    """The options, understood. Raises CliError."""
+    if not command:
+        raise CliError("no command: exec-server run [OPTIONS] -- CMD [ARGS]", USAGE)
+    tty = interactive() if tty is None else tty
+    given = environment(env or (), os.environ)
+    if tty and "TERM" in os.environ:
+        given.setdefault("TERM", os.environ["TERM"])
+    return Wanted(list(command), tty, cwd, given, None if timeout is None else seconds(timeout, "--timeout"))
+
+
+def environment(given: Sequence[str], ours: Mapping[str, str]) -> dict[str, str]:
+    """The variables that `--env` means: NAME=VALUE, or NAME for ours. Raises CliError."""
+    found = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not name:
+            raise CliError(f"--env {item}: NAME=VALUE or NAME is needed", USAGE)
+        if not equals:
+            if name not in ours:
+                raise CliError(f"--env {name}: it is not set here; give a value, {name}=VALUE", USAGE)
+            value = ours[name]
+        found[name] = value
+    return found
+
+
+def with_separator(argv: Sequence[str]) -> list[str]:
+    """The words after `run` with `--` before the command, so that the command's own options stay its own."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-", "--"):
+        at += 2 if argv[at] in VALUED else 1
+    at = min(at, len(argv))
+    rest = list(argv[at:])
+    return [*argv[:at], *([] if rest[:1] == ["--"] or not rest else ["--"]), *rest]
+
+
+async def _run(place: Place, wanted: Wanted) -> int:
+    async with connected(place) as client:
+        terminal = Terminal() if wanted.tty and os.isatty(0) else None
+        try:
+            process = await started(client, wanted, stdin=subprocess.PIPE)
+        except SpawnError as error:
+            raise CliError(error.message, spawn_status(error)) from None
+        return await Foreground(process, client, terminal).run()
+
+
+async def started(client: ExecServerClient, wanted: Wanted, stdin: int, process_id: str | None = None) -> Process:
+    """The command, started. Raises as `ExecServerClient.start`."""
+    rows, cols = (size() or (None, None)) if wanted.tty else (None, None)
+    return await client.start(
+        wanted.argv,
+        stdin=stdin,
+        cwd=wanted.cwd,
+        env=wanted.env,
+        env_policy=INHERIT,
+        tty=wanted.tty,
+        rows=rows,
+        cols=cols,
+        timeout=wanted.timeout,
+        process_id=process_id or uuid.uuid4().hex,
+    )
+
+
+def spawn_status(error: ExecServerError) -> int:
+    """The exit status for a command that could not be started, as of env(1)."""
+    data = error.data or {}
+    if data.get("reason") not in ("program", "interpreter"):
+        return NOT_RUN
+    return {"spawnNotFound": NOT_FOUND, "spawnPermissionDenied": NOT_EXECUTABLE}.get(data.get("kind", ""), NOT_RUN)
