@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
     from exec_server.environment import Environment
+    from exec_server.unified_exec.manager import UnifiedExec
 
 _HOMES = {
     "exec_server.client.client": ("ExecServerClient",),
@@ -53,6 +54,7 @@ _HOMES = {
     "exec_server.client.local_server": ("spawn_local_server",),
     "exec_server.client.process": ("Process",),
     "exec_server.environment": ("Environment",),
+    "exec_server.unified_exec.manager": ("UnifiedExec",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -73,6 +75,7 @@ __all__ = [
     "Reconnected",
     "TransportDisconnected",
     "Unauthorized",
+    "UnifiedExec",
     "connect_in_process",
     "connect_stdio",
     "connect_websocket",

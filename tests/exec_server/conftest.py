@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from exec_server import Environment
 from tests.program import Program, program
 
 
@@ -14,3 +15,10 @@ def server() -> Iterator[Program]:
     """A server program with default settings, shared: sessions keep tests apart."""
     with program() as running:
         yield running
+
+
+@pytest.fixture(params=["local", "remote"])
+async def environment(request: pytest.FixtureRequest, server: Program) -> AsyncIterator[Environment]:
+    """This machine without a server of its own, and one elsewhere: whatever is above it must not know which."""
+    async with Environment.create("local" if request.param == "local" else server.url) as environment:
+        yield environment

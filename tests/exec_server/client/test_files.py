@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,9 @@ import pytest
 from exec_server import Environment
 from protocol.errors import ExecServerError, InvalidRequest, NotFound
 from protocol.paths import native_path, path_uri
-from tests.program import ROOT, Program
+from tests.program import ROOT
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["local", "remote"])
-async def environment(request: pytest.FixtureRequest, server: Program) -> AsyncIterator[Environment]:
-    async with Environment.create("local" if request.param == "local" else server.url) as environment:
-        yield environment
 
 
 async def test_what_is_written_is_read(environment: Environment, tmp_path: Path) -> None:
