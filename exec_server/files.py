@@ -7,22 +7,40 @@ TransportDisconnected. With a `sandbox` only what that allows is done.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct
+
+from exec_server.client.errors import TransportDisconnected
 from exec_server.client.start import uri_on
+from protocol.errors import ExecServerError, InvalidRequest
 from protocol.filesystem import (
     CanonicalizeParams,
     CanonicalizeResult,
+    CloseParams,
+    CopyParams,
     CreateDirectoryParams,
+    DirectoryEntry,
     GetMetadataParams,
     GetMetadataResult,
+    OpenMode,
+    OpenParams,
+    ReadBlockParams,
+    ReadBlockResult,
+    ReadDirectoryParams,
+    ReadDirectoryResult,
     ReadFileParams,
     ReadFileResult,
     RemoveParams,
     WalkOptions,
     WalkParams,
     WalkResult,
+    WriteBlockParams,
     WriteFileParams,
 )
 from protocol.paths import native_path
@@ -32,6 +50,12 @@ if TYPE_CHECKING:
     from exec_server.client.client import ExecServerClient
 
 AnyPath = str | os.PathLike[str]
+BLOCK = 1 << 20
+"""Bytes in one request about an open file, at most."""
+WINDOW = 8 * BLOCK
+"""Bytes that are asked for, or sent, before the first of them is answered."""
+AT_ONCE = 32 << 20
+"""The largest content that is written in one message; a server may take no more than 64 MiB, base64 among that."""
 
 
 class Files:
@@ -41,17 +65,47 @@ class Files:
         self._client = client
 
     async def read(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> bytes:
-        """The whole content of a regular file. Raises InvalidRequest of kind `tooLarge` for more than one message can
-        hold (64 MiB unless the client said otherwise).
-        """
-        result = await self._client.call("fs/readFile", ReadFileParams(self._uri(path), sandbox))
-        return cast(ReadFileResult, result).data_base64
+        """The whole content of a regular file. What no message can hold is read in blocks, as `open` does."""
+        try:
+            result = await self._client.call("fs/readFile", ReadFileParams(self._uri(path), sandbox))
+            return cast(ReadFileResult, result).data_base64
+        except InvalidRequest as error:
+            if (error.data or {}).get("kind") != "tooLarge":
+                raise
+        async with self.open(path, sandbox=sandbox) as file:
+            return b"".join([block async for block in file])
 
     async def write(self, path: AnyPath, data: bytes, *, sandbox: Sandbox | None = None) -> None:
         """Make `data` the content of a file, which is made if it is not there. Who reads it sees the old content or the
-        new. If the connection is cut meanwhile, TransportDisconnected says that it is not known whether it was done.
+        new; more than 32 MiB are written in blocks, as `open` does, and seen meanwhile. If the connection is cut,
+        TransportDisconnected says that it is not known whether it was done.
         """
+        if len(data) > AT_ONCE:
+            async with self.open(path, "replace", sandbox=sandbox) as file:
+                await file.write(data)
+            return
         await self._client.call("fs/writeFile", WriteFileParams(self._uri(path), data, sandbox))
+
+    @asynccontextmanager
+    async def open(
+        self, path: AnyPath, mode: OpenMode = "read", *, sandbox: Sandbox | None = None
+    ) -> AsyncIterator[OpenFile]:
+        """A regular file of any size, while the block lasts: `async with files.open(path) as file`. `replace` makes it
+        empty, or anew, at once; what was written until an error stays.
+
+        A cut of the connection closes it: NotFound of kind `unknownHandle`, or TransportDisconnected, is raised then.
+        """
+        handle_id = uuid.uuid4().hex
+        await self._client.call("fs/open", OpenParams(handle_id, self._uri(path), mode, sandbox))
+        try:
+            yield OpenFile(self._client, handle_id)
+        except BaseException:
+            try:
+                await self._client.call("fs/close", CloseParams(handle_id))
+            except (ExecServerError, TransportDisconnected):
+                pass  # it is the first error that tells
+            raise
+        await self._client.call("fs/close", CloseParams(handle_id))
 
     async def metadata(
         self, path: AnyPath, *, follow_symlinks: bool = True, sandbox: Sandbox | None = None
@@ -62,6 +116,13 @@ class Files:
         params = GetMetadataParams(self._uri(path), sandbox, None if follow_symlinks else False)
         return cast(GetMetadataResult, await self._client.call("fs/getMetadata", params))
 
+    async def list(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> list[DirectoryEntry]:
+        """What is in a directory, in no order; each has a name, its kind, and a `path`, a `file:` URI. Raises
+        InvalidRequest of kind `tooLarge` for more than 100,000.
+        """
+        result = await self._client.call("fs/readDirectory", ReadDirectoryParams(self._uri(path), sandbox))
+        return cast(ReadDirectoryResult, result).entries
+
     async def mkdir(self, path: AnyPath, *, parents: bool = False, sandbox: Sandbox | None = None) -> None:
         """Make a directory. With `parents` what is missing above it too, and it may exist already."""
         await self._client.call("fs/createDirectory", CreateDirectoryParams(self._uri(path), parents, sandbox))
@@ -71,6 +132,15 @@ class Files:
     ) -> None:
         """Remove a file, a link or an empty directory; with `recursive` a directory and all below it."""
         await self._client.call("fs/remove", RemoveParams(self._uri(path), recursive, missing_ok, sandbox))
+
+    async def copy(
+        self, source: AnyPath, destination: AnyPath, *, recursive: bool = False, sandbox: Sandbox | None = None
+    ) -> None:
+        """Copy a file, a link as a link, or with `recursive` a directory, whose content is merged into an existing one.
+        `destination` is the new name itself. After an error in a directory a part is there.
+        """
+        params = CopyParams(self._uri(source), self._uri(destination), recursive, sandbox)
+        await self._client.call("fs/copy", params)
 
     async def resolve(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> str:
         """The absolute path without links. Raises NotFound if nothing is there."""
@@ -97,3 +167,66 @@ class Files:
 
     def _uri(self, path: AnyPath) -> str:
         return uri_on(self._client.environment_info, path)
+
+
+class OpenFile:
+    """A file that is open for reading or for replacing; made by `Files.open`. It is read and written from a position,
+    which is its beginning at first.
+    """
+
+    position: int = 0
+    """In bytes; may be set anywhere."""
+
+    def __init__(self, client: ExecServerClient, handle_id: str) -> None:
+        self._client = client
+        self._handle_id = handle_id
+
+    async def read(self, size: int = BLOCK) -> bytes:
+        """The next `size` bytes; fewer at the end of the file, `b""` there."""
+        parts: list[bytes] = []
+        while size > 0:
+            some = min(size, WINDOW)
+            data = await self._read(some)
+            self.position += len(data)
+            parts.append(data)
+            if len(data) < some:
+                break
+            size -= some
+        return b"".join(parts)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.read(WINDOW):
+            yield data
+
+    async def write(self, data: bytes) -> None:
+        """Write all of `data`; a hole before it becomes zeros."""
+        view = memoryview(data)
+        for start in range(0, len(data), WINDOW):
+            blocks = [
+                WriteBlockParams(self._handle_id, self.position + offset, bytes(view[start:][offset : offset + BLOCK]))
+                for offset in range(0, min(WINDOW, len(data) - start), BLOCK)
+            ]
+            await _all("fs/writeBlock", self._client, blocks)
+            self.position += min(WINDOW, len(data) - start)
+
+    async def _read(self, size: int) -> bytes:
+        blocks = [
+            ReadBlockParams(self._handle_id, self.position + offset, min(BLOCK, size - offset))
+            for offset in range(0, size, BLOCK)
+        ]
+        parts = []
+        for result in await _all("fs/readBlock", self._client, blocks):
+            block = cast(ReadBlockResult, result)
+            parts.append(block.chunk)
+            if block.eof:
+                break
+        return b"".join(parts)
+
+
+async def _all(method: str, client: ExecServerClient, blocks: Sequence[Struct]) -> list[Struct]:
+    """Requests that are under way at the same time; all are over when this returns, or raises for the first."""
+    results = await asyncio.gather(*(client.call(method, block) for block in blocks), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return cast("list[Struct]", results)

@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import AsyncIterable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -33,8 +33,11 @@ from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import ClientEvent, Event, ExitStatus, Output
 from exec_server.files import AnyPath
 from protocol.environment import EnvironmentInfo
-from protocol.filesystem import GetMetadataResult, WalkResult
+from protocol.filesystem import DirectoryEntry, GetMetadataResult, OpenMode, WalkResult
 from protocol.process import ProcessEntry
+
+if TYPE_CHECKING:
+    from exec_server.images import Picture
 
 T = TypeVar("T")
 Argv = Sequence[str | os.PathLike[str]]
@@ -70,9 +73,15 @@ class Environment:
         self.processes = ExecServerClient(loop, environment.processes)
         self.files = Files(loop, environment.files)
 
+        self._loop = loop
+        self._environment = environment
+
     @property
     def info(self) -> EnvironmentInfo:
         return self.processes.environment_info
+
+    def read_image(self, path: AnyPath, **options: Any) -> Picture:
+        return self._loop.wait(self._environment.read_image(path, **options))
 
     @classmethod
     @contextmanager
@@ -95,8 +104,16 @@ class Files:
     def write(self, path: AnyPath, data: bytes, **options: Any) -> None:
         self._loop.wait(self._files.write(path, data, **options))
 
+    @contextmanager
+    def open(self, path: AnyPath, mode: OpenMode = "read", **options: Any) -> Iterator[OpenFile]:
+        with _entered_in(self._loop, self._files.open(path, mode, **options)) as file:
+            yield OpenFile(self._loop, file)
+
     def metadata(self, path: AnyPath, **options: Any) -> GetMetadataResult:
         return self._loop.wait(self._files.metadata(path, **options))
+
+    def list(self, path: AnyPath, **options: Any) -> list[DirectoryEntry]:
+        return self._loop.wait(self._files.list(path, **options))
 
     def mkdir(self, path: AnyPath, **options: Any) -> None:
         self._loop.wait(self._files.mkdir(path, **options))
@@ -104,11 +121,39 @@ class Files:
     def remove(self, path: AnyPath, **options: Any) -> None:
         self._loop.wait(self._files.remove(path, **options))
 
+    def copy(self, source: AnyPath, destination: AnyPath, **options: Any) -> None:
+        self._loop.wait(self._files.copy(source, destination, **options))
+
     def resolve(self, path: AnyPath, **options: Any) -> str:
         return self._loop.wait(self._files.resolve(path, **options))
 
     def walk(self, path: AnyPath, **options: Any) -> WalkResult:
         return self._loop.wait(self._files.walk(path, **options))
+
+
+class OpenFile:
+    """See `exec_server.files.OpenFile`."""
+
+    def __init__(self, loop: Loop, file: on_loop_files.OpenFile) -> None:
+        self._loop = loop
+        self._file = file
+
+    @property
+    def position(self) -> int:
+        return self._file.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._file.position = position
+
+    def read(self, size: int = on_loop_files.BLOCK) -> bytes:
+        return self._loop.wait(self._file.read(size))
+
+    def write(self, data: bytes) -> None:
+        self._loop.wait(self._file.write(data))
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._loop.iterate(self._file)
 
 
 class ExecServerClient:
@@ -303,16 +348,23 @@ def _entered(manager: AbstractAsyncContextManager[T]) -> Iterator[tuple[Loop, T]
     """A context of the loop's world, entered and left in a loop of its own."""
     loop = Loop()
     try:
-        value = loop.wait(_enter(manager))
-        try:
+        with _entered_in(loop, manager) as value:
             yield loop, value
-        except BaseException as error:
-            if not loop.wait(_leave(manager, error)):
-                raise
-        else:
-            loop.wait(_leave(manager, None))
     finally:
         loop.stop()
+
+
+@contextmanager
+def _entered_in(loop: Loop, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+    """A context of the loop's world, entered and left there."""
+    value = loop.wait(_enter(manager))
+    try:
+        yield value
+    except BaseException as error:
+        if not loop.wait(_leave(manager, error)):
+            raise
+    else:
+        loop.wait(_leave(manager, None))
 
 
 async def _enter(manager: AbstractAsyncContextManager[T]) -> T:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from exec_server.client.errors import TransportDisconnected
-from protocol.filesystem import CanonicalizeParams, GetMetadataParams, ReadFileParams, WalkParams
+from protocol.filesystem import CanonicalizeParams, GetMetadataParams, ReadDirectoryParams, ReadFileParams, WalkParams
 from protocol.process import (
     ProcessListParams,
     ProcessReadParams,
@@ -31,6 +31,7 @@ _REPEATABLE = (
     NoParams,
     CanonicalizeParams,
     GetMetadataParams,
+    ReadDirectoryParams,
     ReadFileParams,
     WalkParams,
     ProcessListParams,

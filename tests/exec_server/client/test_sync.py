@@ -12,7 +12,7 @@ import pytest
 import exec_server
 from exec_server import ConnectFailed, Exited, TransportDisconnected, sync
 from exec_server.client import streams
-from exec_server.files import Files
+from exec_server.files import Files, OpenFile
 from protocol.errors import SpawnError
 from tests.actors.child.support import eventually
 from tests.program import Program
@@ -79,6 +79,7 @@ def test_errors_come_as_they_are() -> None:
         (sync.OutputStream, streams.OutputStream),
         (sync.Environment, exec_server.Environment),
         (sync.Files, Files),
+        (sync.OpenFile, OpenFile),
     ],
 )
 def test_names_are_those_of_asyncio(here: type, there: type) -> None:
