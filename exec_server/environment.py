@@ -6,11 +6,16 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from exec_server.client.client import ExecServerClient
 from exec_server.environments_file import Place, chosen_place
-from exec_server.files import Files
+from exec_server.files import AnyPath, Files
 from protocol.environment import EnvironmentInfo
+from protocol.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from exec_server.images import Images, Picture
 
 
 class Environment:
@@ -21,11 +26,27 @@ class Environment:
         """What runs there: `start`, `run`, `list` and the rest of `ExecServerClient`."""
         self.files = Files(client)
         """Its files."""
+        self._images: Images | None = None
 
     @property
     def info(self) -> EnvironmentInfo:
         """What the machine is: its shell, folders and system."""
         return self.processes.environment_info
+
+    async def read_image(self, path: AnyPath, *, sandbox: Sandbox | None = None, original: bool = False) -> Picture:
+        """A picture (PNG, JPEG, WebP, GIF) as a model can take it: made smaller to fit 2048 by 768 pixels, in its own
+        format (a GIF's first frame as PNG), unless it fits already or `original` is true. `data_url` is what most
+        models want.
+
+        Raises ImageError, whose text begins with `unable to locate image at`, `image path … is not a file` or `unable
+        to read image at`: also for more than 64 MiB, or more than 64 million pixels. Raises ImportError without the
+        extra `image`.
+        """
+        if self._images is None:
+            from exec_server.images import Images
+
+            self._images = Images(self.files)
+        return await self._images.read(path, sandbox=sandbox, original=original)
 
     @classmethod
     @asynccontextmanager
