@@ -7,6 +7,7 @@ full, ends the recording, which is logged, and leaves the process alone.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import logging
 import os
@@ -54,7 +55,7 @@ class Recording:
         """Create the file, readable by its owner alone. Raises SpawnError of kind `recordFailed`."""
         try:
             self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.write(self._fd, json.dumps(self._header).encode() + b"\n")
+            _write_all(self._fd, json.dumps(self._header).encode() + b"\n")
         except OSError as error:
             if self._fd >= 0:
                 self._close_file()
@@ -138,10 +139,17 @@ def wait_until_written(seconds: float) -> bool:
         return _OPEN_CHANGED.wait_for(lambda: not _OPEN, seconds)
 
 
-def _write_all(fd: int, data: bytearray) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+def _write_all(fd: int, data: bytes | bytearray) -> None:
+    """Raises OSError, and then the file still ends with a whole line."""
+    written = 0
+    try:
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError:
+        torn = written - (data.rfind(b"\n", 0, written) + 1)
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, os.fstat(fd).st_size - torn)
+        raise
 
 
 def recording_path(folder: str, session_id: str, process_id: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +105,25 @@ async def test_a_full_disk_ends_the_recording_and_not_the_process(
     assert [record.message for record in caplog.records] == [
         f"recording {tmp_path}/x.cast ends early: No space left on device"
     ]
+
+
+def test_a_recording_that_ends_early_ends_with_a_whole_line(tmp_path: Path) -> None:
+    """Lost: the whole recording, to a player that stumbles over half a line at its end."""
+    path = tmp_path / "x.cast"
+    recording = Recording(str(path), {"version": 2}, lambda job: job())
+    recording.open()
+    recording.output(b"whole")
+    before = path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        recording.output(b"more than there is room for")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    recording.close()
+    assert path.read_bytes() == before
 
 
 async def test_a_disk_that_is_too_slow_ends_the_recording(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
