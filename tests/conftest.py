@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,3 +26,18 @@ settings.load_profile("here")
 def anyio_backend() -> str:
     """Async tests run on asyncio, which the server is made for."""
     return "asyncio"
+
+
+@pytest.fixture
+def figures(record_property: Callable[[str, object], None]) -> Callable[[str, list[str]], None]:
+    """Shows a table at the end of the run, under a title."""
+    return lambda title, lines: record_property("figures", [title, *lines])
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
+        for name, lines in report.user_properties if report.when == "call" else ():
+            if name == "figures":
+                terminalreporter.section(lines[0])
+                for line in lines[1:]:
+                    terminalreporter.line(line)

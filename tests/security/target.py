@@ -1,0 +1,134 @@
+"""A server that is attacked: what it must have come back to, and what it complained of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+from tests.client import session
+from tests.program import Program, program
+from tests.security.grammar import SCRATCH
+
+MEMORY_ROOM = 48 << 20
+"""By how many bytes the server may have grown after any number of bad inputs: caches, pools and the like."""
+
+# Everything that is mounted becomes read-only, but for the scratch folder: should bad input ever name another
+# path, nothing is lost.
+_CONFINE = """
+mount --bind "$1" "$1"
+findmnt -rno TARGET | while read -r each; do
+    test "$each" = "$1" || mount -o remount,bind,ro "$each" 2>/dev/null
+done
+shift
+exec "$@"
+"""
+
+
+@cache
+def confining(folder: str) -> tuple[str, ...]:
+    """What to put before a command, so that it can write to this folder alone; nothing where the kernel forbids."""
+    mapped = [] if os.getuid() == 0 else ["--map-root-user"]
+    prefix = ("unshare", *mapped, "--mount", "sh", "-c", _CONFINE, "sh", folder)
+    try:
+        works = subprocess.run([*prefix, "true"], capture_output=True, timeout=20).returncode == 0
+    except FileNotFoundError:
+        works = False
+    return prefix if works else ()
+
+
+class Target:
+    """A server program with a log, and the scratch folder that bad input may name."""
+
+    def __init__(self, server: Program, log: IO[bytes]) -> None:
+        self.server = server
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self._log = log
+        asyncio.run(self.serves())
+        self._load = server.load()
+        self._memory = server.rss()
+
+    def complaints(self) -> str:
+        """What it has logged since this was asked last: errors alone, so it should be nothing."""
+        return self._log.read().decode(errors="replace")
+
+    async def serves(self) -> None:
+        """A good client gets what it asks for. Raises what it met instead."""
+        async with session(self.server.url) as client:
+            ended = await client.run("good", "/bin/echo", "hi")
+            assert ended.stdout == b"hi\n"
+
+    def settle(self) -> None:
+        """After the warm-up: what is there now counts as what was there before."""
+        asyncio.run(self.serves())
+        self._memory = self.server.rss()
+
+    async def recovers(self) -> str:
+        """It serves, and has no more descriptors, threads and children than before, and hardly more memory; figures."""
+        await self.serves()
+        await self.server.falls_to(self._load)
+        grown = self.server.rss() - self._memory
+        assert grown < MEMORY_ROOM, f"grown by {grown >> 20} MiB, from {self._memory >> 20}"
+        before, now = self._load, self.server.load()
+        return (
+            f"descriptors {before[0]} -> {now[0]}, threads {before[1]} -> {now[1]}, children {before[2]} -> {now[2]}, "
+            f"memory {self._memory / 2**20:.1f} -> {self.server.rss() / 2**20:.1f} MiB"
+        )
+
+
+def fill_scratch() -> None:
+    """Make the scratch folder and what is in it, as far as it is not there."""
+    folder = Path(SCRATCH)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    (folder / "a b").mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):
+        (folder / "file").write_bytes(b"content")
+    with contextlib.suppress(FileExistsError):
+        (folder / "loop").symlink_to("loop")
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[None]:
+    """The scratch folder, for a while."""
+    fill_scratch()
+    try:
+        yield
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def target(*flags: str) -> Iterator[Target]:
+    """A server to be attacked. Its sessions and records go soon; only errors are logged, and none may be."""
+    environ = {**os.environ, "TMPDIR": SCRATCH}
+    flags = ("--log-level", "error", "--process-retention", "0", "--session-ttl", "1", "--grace", "0", *flags)
+    with (
+        scratch(),
+        tempfile.NamedTemporaryFile() as log,
+        program(*flags, prefix=confining(SCRATCH), stderr=log.fileno(), env=environ) as server,
+        open(log.name, "rb") as read,
+    ):
+        read.seek(0, os.SEEK_END)
+        yield Target(server, read)
+
+
+def table(hits: Counter[tuple[str, str]]) -> list[str]:
+    """States by kinds, how often each pair was hit."""
+    states = list(dict.fromkeys(state for state, _ in hits))
+    kinds = sorted({kind for _, kind in hits})
+    width = max(map(len, kinds))
+    lines = [" " * width + "".join(f" {state.removeprefix('before '):>12.12}" for state in states) + "        all"]
+    for kind in kinds:
+        counts = [hits[state, kind] for state in states]
+        lines.append(f"{kind:<{width}}" + "".join(f" {count or '-':>12}" for count in counts) + f" {sum(counts):>10}")
+    sums = [sum(count for (state, _), count in hits.items() if state == each) for each in states]
+    return [*lines, f"{'all':<{width}}" + "".join(f" {count:>12}" for count in sums) + f" {sum(sums):>10}"]
