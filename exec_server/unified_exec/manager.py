@@ -150,7 +150,7 @@ class UnifiedExec:
         self._tell(TerminalInteraction(command.begin.call_id, process_id, chars))
         notice = None
         if chars:
-            notice = await self._write(command, chars.encode(), window)
+            notice = await self._write(command, chars.encode("utf-8", "replace"), window)
             window += REACT_MS / 1000
         await self._clock.wait(command.finished, self._clock.time() + window)
         if notice == _NOT_DELIVERED:

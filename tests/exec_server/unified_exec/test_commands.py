@@ -28,6 +28,8 @@ from exec_server.unified_exec import (
 from exec_server.unified_exec.command import RunningCommand
 from protocol.errors import SpawnError
 from protocol.sandbox import Sandbox
+from tests.cutting_proxy import CuttingProxy
+from tests.exec_server.test_embedding import embedded
 from tests.managed import managed
 from tests.program import eventually, marker, program, running
 
@@ -36,6 +38,10 @@ SHORT = 250
 """The shortest window, for commands that go on anyway."""
 LONG = 30_000
 """The longest, for those that end."""
+
+
+either = pytest.mark.parametrize("environment", ["local"], indirect=True)
+"""For what does not depend on where the machine is."""
 
 
 class Commands:
@@ -109,6 +115,7 @@ async def test_a_command_that_goes_on_is_talked_to(commands: Commands) -> None:
     third = await commands.exec.write_stdin(process_id, yield_time_ms=SHORT)
     last = await commands.exec.write_stdin(process_id, "7\n", yield_time_ms=LONG)
     assert (last.exit_code, last.process_id) == (7, None)
+    assert second.wall_time_s >= 0.35  # 100 ms to react, then the window
     outputs = [snapshot.output for snapshot in (first, second, third, last)]
     assert "".join(outputs) == "ready\r\ngot it\r\n"
     assert len({snapshot.chunk_id for snapshot in (first, second, third, last)}) == 4
@@ -226,6 +233,7 @@ async def test_input_for_a_command_that_has_ended(commands: Commands, tmp_path: 
     assert commands.exec.process_ids == []
 
 
+@either
 async def test_a_command_that_does_not_read_holds_nobody_up(commands: Commands) -> None:
     first = await commands.exec.exec_command(["sleep", marker()], tty=True, yield_time_ms=SHORT)
     assert first.process_id is not None
@@ -260,7 +268,7 @@ async def test_background_jobs_go_on_until_the_end(environment: Environment) -> 
         snapshot = await commands.exec.exec_command(f"sleep {mark} & echo started", yield_time_ms=LONG)
         assert (snapshot.output, snapshot.exit_code, snapshot.process_id) == ("started\n", 0, None)
         assert commands.exec.process_ids == []
-        assert len(running(mark)) == 1
+        await eventually(lambda: len(running(mark)) == 1, "it runs")
     await eventually(lambda: not running(mark), "it is gone")
     with pytest.raises(RuntimeError, match="closed"):
         await commands.exec.exec_command("true")
@@ -305,6 +313,7 @@ async def test_a_look_that_is_cancelled_loses_nothing(commands: Commands) -> Non
     assert (again.output, again.exit_code) == ("kept\r\n", 0)
 
 
+@either
 async def test_the_window_stops_while_a_person_is_asked(commands: Commands) -> None:
     """A model does not get an empty snapshot because somebody took their time to press a button."""
     with commands.exec.paused():
@@ -315,6 +324,7 @@ async def test_the_window_stops_while_a_person_is_asked(commands: Commands) -> N
     assert (await call).process_id is not None
 
 
+@either
 async def test_what_listens_may_fail(environment: Environment) -> None:
     def fails(event: Event) -> None:
         raise OSError("no screen")
@@ -324,6 +334,7 @@ async def test_what_listens_may_fail(environment: Environment) -> None:
         assert (snapshot.output, snapshot.exit_code) == ("on\n", 0)
 
 
+@either
 async def test_ids_are_random(environment: Environment) -> None:
     """One that a model makes up must not be that of something else."""
     seen: list[int] = []
@@ -335,6 +346,7 @@ async def test_ids_are_random(environment: Environment) -> None:
     assert sorted(set(seen)) != list(range(min(seen), min(seen) + 5))
 
 
+@either
 async def test_a_65th_command_makes_one_go(commands: Commands) -> None:
     """The finished one first, then the one that was not used for longest; those in use stay."""
     mark = marker()
@@ -382,6 +394,49 @@ async def test_a_server_that_is_gone_is_told() -> None:
                 assert snapshot.notice == "the command has ended; the input was not delivered"
                 with pytest.raises(ConnectionError, match="exec-server transport disconnected"):
                     await commands.exec.exec_command("true")
+
+
+async def test_a_cut_is_not_seen() -> None:
+    """Input arrives once, output in one snapshot, as if there had been no cut."""
+    async with embedded() as (_, url), CuttingProxy(url) as proxy, connect_websocket(proxy.url) as client:
+        commands = Commands(Environment(client))
+        async with commands.exec:
+            first = await commands.exec.exec_command(
+                "stty -echo; echo ready; read a; echo got $a", tty=True, yield_time_ms=SHORT
+            )
+            assert first.process_id is not None
+            await commands.shows(first.process_id, "ready")
+            proxy.cut()
+            last = await commands.exec.write_stdin(first.process_id, "it\n", yield_time_ms=LONG)
+            assert first.output + last.output == "ready\r\ngot it\r\n"
+            assert (last.exit_code, last.failure, last.notice) == (0, None, None)
+
+
+async def test_a_command_that_the_server_has_forgotten_is_finished() -> None:
+    """Lost: a model that types into nothing for the rest of its turn."""
+    mark = marker()
+    async with (
+        embedded(process_retention=0.01) as (server, url),
+        CuttingProxy(url) as proxy,
+        connect_websocket(proxy.url) as client,
+    ):
+        actors = server._engine.live_actors
+        commands = Commands(Environment(client))
+        async with commands.exec:
+            first = await commands.exec.exec_command(["sleep", mark], tty=True, yield_time_ms=SHORT)
+            assert first.process_id is not None
+            proxy.refuse = True
+            proxy.cut()
+            os.kill(running(mark)[0], signal.SIGKILL)
+            await eventually(lambda: server._engine.live_actors < actors, "bridge and process are gone")
+            writing = asyncio.create_task(commands.exec.write_stdin(first.process_id, "x", yield_time_ms=LONG))
+            proxy.refuse = False
+            snapshot = await writing
+            assert snapshot.failure == "the server does not know the process any more"
+            assert snapshot.notice == "the command has ended; the input was not delivered"
+            assert (snapshot.process_id, snapshot.exit_code) == (None, None)
+            with pytest.raises(UnknownProcess, match="is finished: the server does not know"):
+                await commands.exec.write_stdin(first.process_id, "x")
 
 
 class Told:

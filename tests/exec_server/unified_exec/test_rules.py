@@ -13,8 +13,10 @@ from exec_server.unified_exec import SandboxDenied, Snapshot, StdinClosed, Unkno
 from exec_server.unified_exec.characters import PIECE_BYTES, WholeCharacters
 from exec_server.unified_exec.clock import YieldClock
 from exec_server.unified_exec.cutting import cut, shown
-from exec_server.unified_exec.eviction import PROTECTED, Candidate, victim
+from exec_server.unified_exec.eviction import MAX_PROCESSES, PROTECTED, Candidate, victim
 from exec_server.unified_exec.limits import RETAINED_BYTES, estimated_tokens, output_limit, yield_window_ms
+from exec_server.unified_exec.table import CommandTable
+from protocol.errors import Busy
 from protocol.head_tail import Excerpt, HeadTail
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=200) | st.text("aé€😀\n", max_size=300)
@@ -167,6 +169,17 @@ def test_the_right_one_goes(candidates: list[Candidate]) -> None:
     assert chosen not in {each.process_id for each in protected}
     finished = [each for each in others if each.finished]
     assert chosen == min(finished or others, key=lambda each: each.last_used).process_id
+
+
+def test_commands_that_are_being_started_take_room() -> None:
+    """A model that calls a hundred tools at once must not get a hundred processes."""
+    table = CommandTable(consecutive_ids=True)
+    ids = [table.reserve() for _ in range(MAX_PROCESSES)]
+    assert ids == list(range(1000, 1000 + MAX_PROCESSES))
+    with pytest.raises(Busy, match="64 commands are being started"):
+        table.to_evict()
+    table.release(ids[0])
+    assert table.to_evict() is None
 
 
 @given(st.lists(st.tuples(st.sampled_from(["pause", "resume", "pass"]), st.floats(0, 100)), max_size=40))
