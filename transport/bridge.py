@@ -56,8 +56,6 @@ from protocol.filesystem import WriteBlockParams, WriteFileParams
 from protocol.http import HttpBodyDelta, HttpRequestParams
 from protocol.methods import METHODS, Method
 from protocol.process import (
-    ProcessAttachParams,
-    ProcessDetachParams,
     ProcessOutput,
     ProcessReadParams,
     ProcessReadResult,
@@ -76,6 +74,7 @@ from transport.interface import (
     Transport,
     TransportClosed,
 )
+from transport.unanswered import Unanswered, subject, void_with_process, void_with_service, why
 
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
@@ -110,16 +109,12 @@ class Phase(enum.Enum):
     CLOSED = "closed"  # the transport is gone, or about to be
 
 
-class Pending(msgspec.Struct, frozen=True, gc=False):
-    """One request that is not answered yet."""
+class Pending(Unanswered, frozen=True, gc=False):
+    """One request of this client that is not answered yet."""
 
     request_id: RequestId
-    family: str
-    process_id: str | None
-    write_bytes: int
-    is_read: bool
-    session_id: str | None = None
-    """The session that it is about, where that is not the bridge's own."""
+    write_bytes: int = 0
+    is_read: bool = False
 
 
 class BridgeActor(GuardedActor):
@@ -250,7 +245,7 @@ class BridgeActor(GuardedActor):
         self._phase = Phase.INITIALIZING
         wanted = params.resume_session_id
         self._session_id = wanted if isinstance(wanted, str) else None
-        token = self._hold(Pending(request.id, "initialize", None, 0, False))
+        token = self._hold(Pending("initialize", None, None, request.id))
         self._initialize_params = params
         room = self._codec.room_for_bytes(params.max_message)
         self.send(self._router, Initialize(token, params, room, self._transport.peer.removeprefix("exec-server ")))
@@ -270,14 +265,8 @@ class BridgeActor(GuardedActor):
         is_read = isinstance(params, ProcessSnapshotParams) or (
             isinstance(params, ProcessReadParams) and not params.wait_ms
         )
-        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
-        if target == self._session_id:
-            target = None
-        name = getattr(params, "process_id", None)
-        if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
-            name = None  # the router answers these, whatever becomes of the process
-        pending = Pending(request.id, method.family, name, write_bytes, is_read, target)
-        token = self._hold(pending)
+        name, target = subject(params, self._session_id)
+        token = self._hold(Pending(method.family, name, target, request.id, write_bytes, is_read))
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)
         if target is None:
@@ -341,27 +330,23 @@ class BridgeActor(GuardedActor):
             self._put(None, message.notification, size_of(message.notification))
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
-        name = message.process_id
-        reason = "the session of this process ended" if name is None else f"process {name} is gone or watched no longer"
-        for token, pending in list(self._pending.items()):
-            too_late = message.newest is not None and token > message.newest
-            if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
-                self._fail_pending(token, pending, reason)
+        for token in void_with_process(self._pending, message):
+            self._fail_pending(token, why(message))
         self._take()
 
     def receiveMsg_ServiceLost(self, message: ServiceLost, sender: Address) -> None:
-        for token, pending in list(self._pending.items()):
-            if pending.family == message.family and token <= message.newest:
-                self._fail_pending(token, pending, f"what carries out {message.family} requests ended unexpectedly")
+        for token in void_with_service(self._pending, message):
+            self._fail_pending(token, why(message))
         self._take()
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
-        for token, pending in list(self._pending.items()):
-            self._fail_pending(token, pending, "the actor of this session ended unexpectedly")
+        for token in list(self._pending):
+            self._fail_pending(token, "the actor of this session ended unexpectedly")
         self._close(1011, "the session is lost")
 
-    def _fail_pending(self, token: int, pending: Pending, reason: str) -> None:
-        if self._release(token) is not None:
+    def _fail_pending(self, token: int, reason: str) -> None:
+        pending = self._release(token)
+        if pending is not None:
             self._send_error(pending.request_id, ActorLost(reason))
         self._close_if_finished()
 

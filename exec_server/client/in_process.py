@@ -42,9 +42,10 @@ from exec_server.server import Server, settings_of
 from protocol.errors import ActorLost, ExecServerError, MethodNotFound
 from protocol.methods import METHODS
 from protocol.params import ParamsReader
-from protocol.process import ProcessAttachParams, ProcessDetachParams, ProcessScreenParams
+from protocol.process import ProcessScreenParams
 from protocol.session import InitializeParams
 from transport.bridge import size_of
+from transport.unanswered import Unanswered, subject, void_with_process, void_with_service, why
 
 ANSWER_BYTES = 256
 """What an answer counts when it waits for the client, who asked for it and has room for it."""
@@ -168,14 +169,6 @@ class Leave(Struct, frozen=True, gc=False):
     """Channel to its actor: the client is gone."""
 
 
-class Pending(Struct, frozen=True, gc=False):
-    """One request that is not answered yet: the process and the session that it is about, None for one's own."""
-
-    family: str
-    process_id: str | None
-    session_id: str | None
-
-
 class InProcessActor(GuardedActor):
     """Speaks for a client in this process, as a BridgeActor does for one at the end of a connection."""
 
@@ -187,7 +180,7 @@ class InProcessActor(GuardedActor):
         super().__init__()
         self._session: Address = None
         self._session_id: str | None = None
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, Unanswered] = {}
         self._over = False
 
     def receiveMsg_OpenChannel(self, message: OpenChannel, sender: Address) -> None:
@@ -213,16 +206,11 @@ class InProcessActor(GuardedActor):
         if isinstance(message.params, LocalStart):
             params = LocalStart(**msgspec.structs.asdict(params), pass_fds=message.params.pass_fds)
         if isinstance(params, InitializeParams):
-            self._pending[message.token] = Pending(method.family, None, None)
+            self._pending[message.token] = Unanswered(method.family, None, None)
             self.send(self._router, Initialize(message.token, params, params.max_message))
             return
-        name = getattr(params, "process_id", None)
-        if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
-            name = None  # the router answers these, whatever becomes of the process
-        target = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
-        if target == self._session_id:
-            target = None
-        self._pending[message.token] = Pending(method.family, name, target)
+        name, target = subject(params, self._session_id)
+        self._pending[message.token] = Unanswered(method.family, name, target)
         call = Call(message.token, self.myAddress, message.method, params)
         if target is None:
             self.send(self._session, call)
@@ -246,18 +234,12 @@ class InProcessActor(GuardedActor):
         self._put(message.notification)
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
-        name = message.process_id
-        reason = "the session of this process ended" if name is None else f"process {name} is gone or watched no longer"
-        for token, pending in list(self._pending.items()):
-            too_late = message.newest is not None and token > message.newest
-            if pending.session_id == message.session_id and name in (None, pending.process_id) and not too_late:
-                self._answer(token, Refused(token, ActorLost(reason)))
+        for token in void_with_process(self._pending, message):
+            self._answer(token, Refused(token, ActorLost(why(message))))
 
     def receiveMsg_ServiceLost(self, message: ServiceLost, sender: Address) -> None:
-        reason = f"what carries out {message.family} requests ended unexpectedly"
-        for token, pending in list(self._pending.items()):
-            if pending.family == message.family and token <= message.newest:
-                self._answer(token, Refused(token, ActorLost(reason)))
+        for token in void_with_service(self._pending, message):
+            self._answer(token, Refused(token, ActorLost(why(message))))
 
     def _answer(self, token: int, incoming: Incoming) -> None:
         if self._pending.pop(token, None) is not None:
