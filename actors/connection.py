@@ -254,7 +254,7 @@ class ConnectionActor(GuardedActor):
         maximum = self._open.settings.max_processes_per_session
         if self._running == near(maximum):
             self.send(self._router, NearLimit("max_processes_per_session", self._running, maximum))
-        self.send(self._router, MayStart(self._open.session_id, params.process_id))
+        self.send(self._router, MayStart(self._open.session_id, params.process_id, params.tty))
 
     def receiveMsg_StartJudged(self, message: StartJudged, router: Address) -> None:
         assert self._open is not None

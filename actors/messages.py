@@ -320,6 +320,7 @@ class MayStart(msgspec.Struct, frozen=True, gc=False):
 
     session_id: str
     process_id: str
+    tty: bool = False
 
 
 class StartJudged(msgspec.Struct, frozen=True, gc=False):
@@ -337,11 +338,13 @@ class StartedNot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Retains(msgspec.Struct, frozen=True, gc=False):
-    """ProcessActor to router, now and then while its child prints: how many bytes it keeps of the output."""
+    """ProcessActor to router, now and then while its child prints: how many bytes it keeps of the output, and how many
+    went since it last told."""
 
     session_id: str
     process_id: str
     size: int
+    evicted: int = 0
 
 
 class RecordsDropped(msgspec.Struct, frozen=True, gc=False):
@@ -363,6 +366,26 @@ class NearLimit(msgspec.Struct, frozen=True, gc=False):
     limit: str
     used: int
     maximum: int
+
+
+class Tally(msgspec.Struct, frozen=True, gc=False):
+    """Bridge to router, now and then: what it has carried since it last told."""
+
+    received_bytes: int
+    sent_bytes: int
+    requests: Any
+    """Method -> actors.figures.Histogram."""
+
+
+class Measure(msgspec.Struct, frozen=True, gc=False):
+    """Server to router: what is there, and what has been counted? Answered with Measured."""
+
+
+class Measured(msgspec.Struct, frozen=True, gc=False):
+    """The router's answer to Measure."""
+
+    figures: Any
+    """actors.figures.Figures."""
 
 
 class ProcessStarted(msgspec.Struct, frozen=True, gc=False):
@@ -398,6 +421,8 @@ class ProcessEvent(msgspec.Struct, frozen=True, gc=False):
     notification: ProcessOutput | ProcessExited | ProcessClosed
     retained: int = 0
     """With ProcessClosed: how many bytes are kept of the output."""
+    evicted: int = 0
+    """With ProcessClosed: how many bytes of it had to go since that was last told."""
 
 
 class StartFailed(msgspec.Struct, frozen=True, gc=False):

@@ -90,6 +90,8 @@ GRACEFUL_S = 5.0
 """Between SIGTERM and SIGKILL of a graceful terminate that says nothing else, in seconds."""
 RETAINS_STEP = 256 * 1024
 """After how many more bytes of output the router is told what is kept of it, until the record is full."""
+EVICTED_STEP = 16 << 20
+"""After how many more it is told what had to go, then."""
 TIME_LIMIT_GRACE_S = 2.0
 """Between SIGTERM and SIGKILL when a time limit is reached, in seconds."""
 
@@ -134,7 +136,8 @@ class ProcessActor(GuardedActor):
         self._held_for_session = False
         self._held_by: Address = None
         self._abandon_when_released = False
-        self._tell_retained_at: float = RETAINS_STEP
+        self._tell_retained_at = RETAINS_STEP
+        self._evicted_told = 0
 
     def watch(self) -> ThespianWatch | None:
         return None if self._lull.resting else self._watch
@@ -389,15 +392,25 @@ class ProcessActor(GuardedActor):
 
     def _tell_retained(self) -> None:
         """Tell what the record holds. Once it is full that changes little, until the end."""
-        record, capacity = self._record, self._settings.retained_output
-        full = record.total_charged >= capacity
-        self._tell_retained_at = float("inf") if full else min(record.total_charged + RETAINS_STEP, capacity)
-        self.send(self._start.router, Retains(self._start.session_id, self._process_id, record.retained_bytes))
+        record, capacity, start = self._record, self._settings.retained_output, self._start
+        total = record.total_charged
+        self._tell_retained_at = total + EVICTED_STEP if total >= capacity else min(total + RETAINS_STEP, capacity)
+        retained, evicted = record.retained_bytes, self._evicted_since()
+        self.send(start.router, Retains(start.session_id, self._process_id, retained, evicted))
+
+    def _evicted_since(self) -> int:
+        """Bytes that had to go since this was asked last."""
+        before, self._evicted_told = self._evicted_told, self._record.evicted_bytes
+        return self._evicted_told - before
 
     def _tell(self, event: ProcessOutput | ProcessExited | ProcessClosed) -> None:
         """The next event, to everybody who listens or waits."""
-        retained = self._record.retained_bytes if type(event) is ProcessClosed else 0
-        self.send(self._start.router, ProcessEvent(self._start.session_id, event, retained))
+        start = self._start
+        if type(event) is ProcessClosed:
+            retained, evicted = self._record.retained_bytes, self._evicted_since()
+            self.send(start.router, ProcessEvent(start.session_id, event, retained, evicted))
+        else:
+            self.send(start.router, ProcessEvent(start.session_id, event))
         if self._waits:
             for waiter, answer in self._waits.take_ready(self._record.answer):
                 self.send(waiter.bridge, Answer(waiter.token, answer))

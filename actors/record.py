@@ -90,6 +90,11 @@ class ProcessRecord:
         return self._log.total_charged
 
     @property
+    def evicted_bytes(self) -> int:
+        """Output that the log had to give up."""
+        return self._log.evicted_bytes
+
+    @property
     def retained_bytes(self) -> int:
         """What is kept now: the log as it is charged, and head and tail of each stream."""
         return self._log.charged + sum(excerpt.held_bytes for excerpt in self._excerpts.values())

@@ -6,6 +6,7 @@ old bridge to the proof: while that lasts there are contenders, of which at most
 
 from __future__ import annotations
 
+import copy
 import uuid
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
@@ -14,6 +15,7 @@ import msgspec
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.deadlines import Deadlines
+from actors.figures import Figures
 from actors.guarded import GuardedActor, log
 from actors.messages import (
     Address,
@@ -40,6 +42,8 @@ from actors.messages import (
     Idle,
     Initialize,
     MayStart,
+    Measure,
+    Measured,
     NearLimit,
     Notify,
     Observe,
@@ -61,6 +65,7 @@ from actors.messages import (
     ShutdownDone,
     StartedNot,
     StartJudged,
+    Tally,
 )
 from actors.observers import Observer, Observers
 from actors.settings import Settings
@@ -151,6 +156,7 @@ class RouterActor(GuardedActor):
         self._sessions: dict[str, Session] = {}
         self._by_observe_id: dict[str, Session] = {}
         self._observers = Observers()
+        self._figures = Figures()
         self._asked: dict[tuple[str, str], tuple[str, Observe]] = {}
         """Attachments whose Replay is awaited: observer and alias -> observed session, question."""
         self._deadlines = Deadlines(self.wakeupAfter)
@@ -224,6 +230,7 @@ class RouterActor(GuardedActor):
             try:
                 self._totals.check_session(len(self._sessions))
             except LimitReached as error:
+                self._count_refusal(error)
                 self.send(bridge, Failure(message.token, error))
                 return
             self._attach(self._create(message.params), client)
@@ -385,7 +392,9 @@ class RouterActor(GuardedActor):
             return
         if isinstance(event, ProcessExited):
             self._totals.over(message.session_id, event.process_id)
+            self._figures.count(self._figures.exits, event.reason or "exited")
         else:
+            self._figures.evicted_bytes += message.evicted
             self._observers.close(message.session_id, event.process_id)
             self._account(message.session_id, event.process_id, message.retained, finished=True)
 
@@ -399,14 +408,25 @@ class RouterActor(GuardedActor):
             if self._draining:
                 raise ShuttingDown
             self._totals.begin(message.session_id, message.process_id)
-        except (LimitReached, ShuttingDown) as refused:
+        except LimitReached as refused:
             error = refused
+            self._count_refusal(refused)
+        except ShuttingDown as refused:
+            error = refused
+        else:
+            self._figures.count(self._figures.starts, "tty" if message.tty else "pipe")
         self.send(connection, StartJudged(message.process_id, error))
 
+    def _count_refusal(self, error: LimitReached) -> None:
+        assert error.data is not None
+        self._figures.count(self._figures.refusals, error.data["limit"])
+
     def receiveMsg_StartedNot(self, message: StartedNot, connection: Address) -> None:
+        self._figures.failed_starts += 1
         self._totals.lose(message.session_id, message.process_id)
 
     def receiveMsg_Retains(self, message: Retains, process: Address) -> None:
+        self._figures.evicted_bytes += message.evicted
         self._account(message.session_id, message.process_id, message.size)
 
     def _account(self, session_id: str, process_id: str, size: int, finished: bool = False) -> None:
@@ -419,6 +439,20 @@ class RouterActor(GuardedActor):
     def receiveMsg_RecordsDropped(self, message: RecordsDropped, connection: Address) -> None:
         for process_id in message.process_ids:
             self._totals.drop(message.session_id, process_id)
+
+    def receiveMsg_Tally(self, message: Tally, bridge: Address) -> None:
+        figures = self._figures
+        figures.received_bytes += message.received_bytes
+        figures.sent_bytes += message.sent_bytes
+        figures.add_requests(message.requests)
+
+    def receiveMsg_Measure(self, message: Measure, sender: Address) -> None:
+        figures, totals = self._figures, self._totals
+        figures.sessions = len(self._sessions)
+        figures.attached_sessions = sum(session.bridge is not None for session in self._sessions.values())
+        figures.running_processes, figures.finished_processes = totals.running, totals.finished
+        figures.retained_bytes = totals.retained_bytes
+        self.send(sender, Measured(copy.deepcopy(figures)))
 
     def receiveMsg_NearLimit(self, message: NearLimit, sender: Address) -> None:
         self._totals.note_near(message.limit, message.used, message.maximum)

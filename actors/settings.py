@@ -41,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True):
     http_bodies_total: int = 256 << 20
     """Bodies of responses of all sessions that are kept until they are whole and passed on."""
     initialize_timeout: float = 60.0
+    measure: bool = False
+    """Whether bridges tell the router what they have answered, and how fast."""
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
     audit: str | None = None

@@ -17,12 +17,23 @@ import actors.process  # noqa: F401 - nobody waits for these later, and no descr
 from actors import audit, recording, screen
 from actors.child.table import CHILDREN
 from actors.engine import ActorSystemBase, engine_of, install
-from actors.messages import Address, Configure, Configured, Displaced, Drain, Reconfigure, Shutdown
+from actors.figures import Histogram
+from actors.messages import (
+    Address,
+    Configure,
+    Configured,
+    Displaced,
+    Drain,
+    Measure,
+    Measured,
+    Reconfigure,
+    Shutdown,
+)
 from actors.pool import FILE_POOL
 from actors.services import preload
 from actors.settings import Settings
 from actors.web.client import HTTP_THREAD
-from exec_server import __version__
+from exec_server import __version__, open_files
 from exec_server.config import Config
 from exec_server.facts import environment_info
 from transport.bridge import BridgeActor, Open
@@ -71,11 +82,18 @@ def settings_of(config: Config) -> Settings:
         retained_output_total=config.retained_output_total,
         http_bodies_total=config.http_bodies_total,
         initialize_timeout=config.initialize_timeout,
+        measure=bool(config.metrics_listen),
         allow_direct_exec=config.allow_direct_exec,
         allow_prepared_exec=config.allow_prepared_exec,
         audit=config.audit or None,
         audit_argv=config.audit_argv,
     )
+
+
+def limits_of(settings: Settings) -> dict[str, int]:
+    """What is in the metrics for comparison."""
+    names = ("max_sessions", "max_processes", "retained_output_total", "start_rate")
+    return {**{name: getattr(settings, name) for name in names}, "open_files": open_files.limit()}
 
 
 class Server:
@@ -93,6 +111,8 @@ class Server:
         self._idle = asyncio.Event()
         self._idle.set()
         self._reaper: asyncio.TimerHandle | None = None
+        self._reap_due = time.monotonic()
+        self._loop_lag = Histogram()
 
     async def start(self) -> None:
         """Make the actors. Raises RuntimeError if the router does not answer."""
@@ -104,9 +124,13 @@ class Server:
         if not isinstance(answer, Configured):
             raise RuntimeError(f"the router did not start: {answer!r}")
         FILE_POOL.submit(preload)
+        self._reap_due = time.monotonic()
         self._reap()
 
     def _reap(self) -> None:
+        now = time.monotonic()
+        self._loop_lag.observe(max(0.0, now - self._reap_due))
+        self._reap_due = now + REAP_S
         self._reaper = asyncio.get_running_loop().call_later(REAP_S, self._reap)
         CHILDREN.reap_left()
 
@@ -155,6 +179,30 @@ class Server:
 
         self._idle.clear()
         transport.open(notify)
+
+    async def metrics(self) -> bytes:
+        """The figures of now, in the text format of Prometheus. Raises RuntimeError if the router does not answer."""
+        from exec_server import metrics
+
+        answer = await self._engine.aask(self._router, Measure(), ANSWER_S)
+        if not isinstance(answer, Measured):
+            raise RuntimeError(f"the router did not tell its figures: {answer!r}")
+        engine = self._engine
+        return metrics.text(
+            metrics.Reading(
+                figures=answer.figures,
+                connections=len(self._bridges),
+                outbound_bytes=sum(transport.buffered() for transport in self._bridges),
+                loop_lag=self._loop_lag,
+                actors=engine.live_actors,
+                dead_letters=engine.dead_letters,
+                waiting=engine.waiting(),
+                deepest_mailbox=engine.deepest_mailbox,
+                handled=engine.handled(),
+                open_files=open_files.open_files(),
+                limits=limits_of(self._settings),
+            )
+        )
 
     async def drain(self, grace_s: float, hurried: asyncio.Event) -> None:
         """Begin nothing new. Running processes have `grace_s` seconds to end, then TERM_S after being asked to, then

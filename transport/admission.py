@@ -48,6 +48,10 @@ class Admission:
     """WebSocket connections at a time."""
     connections: int = 0
     """How many there are."""
+    refusals: int = 0
+    """How many there was no room for."""
+    ending: bool = False
+    """Whether nobody new is served any more."""
     brake: Brake = field(default_factory=Brake)
     _near: NearLimits = field(default_factory=NearLimits)
 
@@ -89,6 +93,7 @@ class Admission:
         """Count one more connection, whose end `leave` tells of; or refuse it for want of room."""
         self._near.look("max_connections", self.connections + 1, self.max_connections)
         if self.connections >= self.max_connections:
+            self.refusals += 1
             text = f"The limit max_connections of this server, {self.max_connections}, is reached; try again later"
             return Refusal(503, text)
         self.connections += 1

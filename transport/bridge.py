@@ -12,12 +12,14 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterator
+from time import monotonic
 from typing import Any
 
 import msgspec
 from thespian.actors import ActorExitRequest, WakeupMessage
 
 from actors.deadlines import Deadlines
+from actors.figures import Histogram
 from actors.guarded import GuardedActor, log
 from actors.messages import (
     Address,
@@ -39,6 +41,7 @@ from actors.messages import (
     Relieved,
     ServiceLost,
     SessionLost,
+    Tally,
 )
 from actors.near_limits import near
 from actors.settings import Settings
@@ -85,7 +88,9 @@ NOTIFICATION_BYTES = 256
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
 CLOSE_POLICY = 1008
-INITIALIZE = "initialize"
+INITIALIZE, TALLY = "initialize", "tally"
+TALLY_S = 2.0
+"""After how many seconds the router is told what was carried, where it is measured."""
 CLOSE_GOING_AWAY = 1001
 
 
@@ -115,6 +120,9 @@ class Pending(Unanswered, frozen=True, gc=False):
     request_id: RequestId
     write_bytes: int = 0
     is_read: bool = False
+    method: str = "initialize"
+    since: float = 0.0
+    """When it came, by `time.monotonic`, where that is measured."""
 
 
 class BridgeActor(GuardedActor):
@@ -149,12 +157,18 @@ class BridgeActor(GuardedActor):
         self._written = 0
         self._probed = False
         self._left = False
+        self._received_bytes = 0
+        self._sent_bytes = 0
+        self._durations: dict[str, Histogram] = {}
+        self._measure = False
+        self._tally_due = False
         self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_Open(self, message: Open, sender: Address) -> None:
         self._transport = message.transport
         self._router = message.router
         self._settings = message.settings
+        self._measure = message.settings.measure
         self._near_pending = near(message.settings.max_pending_requests)
         self._codec = codec_of(message.transport.subprotocol)
         self._dialect = Dialect(message.transport.subprotocol)
@@ -197,6 +211,9 @@ class BridgeActor(GuardedActor):
         )
 
     def _receive(self, data: bytes) -> None:
+        if self._measure:
+            self._received_bytes += len(data)
+            self._tally_later()
         try:
             message = self._codec.decode(data)
         except ParseError as error:
@@ -266,7 +283,9 @@ class BridgeActor(GuardedActor):
             isinstance(params, ProcessReadParams) and not params.wait_ms
         )
         name, target = subject(params, self._session_id)
-        token = self._hold(Pending(method.family, name, target, request.id, write_bytes, is_read))
+        since = monotonic() if self._measure else 0.0
+        pending = Pending(method.family, name, target, request.id, write_bytes, is_read, request.method, since)
+        token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)
         if target is None:
@@ -357,7 +376,27 @@ class BridgeActor(GuardedActor):
             return None
         self._reads_out -= pending.is_read
         self._write_bytes_out -= pending.write_bytes
+        if pending.since:
+            durations = self._durations.get(pending.method)
+            if durations is None:
+                durations = self._durations[pending.method] = Histogram()
+            durations.observe(monotonic() - pending.since)
         return pending
+
+    # -- figures ------------------------------------------------------------------------------------------------
+
+    def _tally_later(self) -> None:
+        if not self._tally_due:
+            self._tally_due = True
+            self._deadlines.set(TALLY, TALLY_S)
+
+    def _tally(self) -> None:
+        """Tell the router what was carried since it was last told."""
+        self._tally_due = False
+        if self._measure:
+            self.send(self._router, Tally(self._received_bytes, self._sent_bytes, self._durations))
+            self._received_bytes = self._sent_bytes = 0
+            self._durations = {}
 
     # -- to the client ------------------------------------------------------------------------------------------
 
@@ -394,17 +433,24 @@ class BridgeActor(GuardedActor):
     def _write(self, request_id: RequestId | None, message: msgspec.Struct, size: int) -> None:
         self._written += 1
         if request_id is None:
-            self._transport.send(self._codec.encode_notification(message))
+            self._carry(self._codec.encode_notification(message))
         elif size > PIECEMEAL_ABOVE:
             self._piecemeal_bytes += size
             self._transport.send_pieces(self._pieces(request_id, message, size))
         else:
-            self._transport.send(self._codec.encode_result(request_id, message))
+            self._carry(self._codec.encode_result(request_id, message))
+
+    def _carry(self, data: bytes) -> None:
+        if self._measure:
+            self._sent_bytes += len(data)
+            self._tally_later()
+        self._transport.send(data)
 
     def _pieces(self, request_id: RequestId, result: msgspec.Struct, size: int) -> Iterator[bytes]:
         try:
             for piece in self._codec.encode_result_pieces(request_id, result):
                 self._written += 1
+                self._sent_bytes += len(piece)
                 yield piece
         finally:
             self._piecemeal_bytes -= size
@@ -416,7 +462,7 @@ class BridgeActor(GuardedActor):
         return self._outbox_bytes + self._piecemeal_bytes + self._transport.buffered()
 
     def _transport_send(self, data: bytes) -> None:
-        self._transport.send(data)
+        self._carry(data)
         self._judge_congestion()
 
     def _judge_congestion(self) -> None:
@@ -485,6 +531,9 @@ class BridgeActor(GuardedActor):
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
         """After the end of the input: go on as long as somebody takes the output."""
         for before in self._deadlines.due(message.payload):
+            if before == TALLY:
+                self._tally()
+                continue
             if self._phase is Phase.CLOSED:
                 return
             if before == INITIALIZE:
@@ -537,6 +586,7 @@ class BridgeActor(GuardedActor):
         """Tell the router, once, that its sessions have no connection here any more."""
         if not self._left:
             self._left = True
+            self._tally()
             ends = not self._transport.resumable or self._dialect.session_ends_with_connection
             self.send(self._router, BridgeClosed(self._session_id, ends))
 

@@ -86,23 +86,36 @@ def refusal(request: Request, has_body: bool, admission: Admission, local: str, 
     Origin and Host are judged first, on every path: a web page must not even learn that somebody listens here.
     `local` is the address that was connected to, `peer` who did.
     """
-    headers = request.headers
-    stranger = admission.judge_origin(headers.get_all("Origin"), peer)
-    if stranger is None:
-        stranger = admission.judge_host(headers.get_all("Host"), local, peer)
-    if stranger is not None:
-        return answer_to(stranger)
+    refused = stranger(request, admission, local, peer)
+    if refused is not None:
+        return refused
     path = request.path.partition("?")[0]
-    if path == "/readyz":
-        if request.method in ("GET", "HEAD"):
-            return Answer(200)
-        return Answer(405, headers=(("allow", "GET,HEAD"),))
+    answer = health(path, request.method, not admission.ending)
+    if answer is not None:
+        return answer
     if path != "/":
         return Answer(404)
-    wrong = _upgrade_fault(request.method, request.protocol, headers)
+    wrong = _upgrade_fault(request.method, request.protocol, request.headers)
     if wrong is not None:
         return wrong
     return Answer(400, "A WebSocket upgrade has no body") if has_body else None
+
+
+def stranger(request: Request, admission: Admission, local: str, peer: str) -> Answer | None:
+    """What a request is answered that comes from a web page, or is meant for somebody else."""
+    found = admission.judge_origin(request.headers.get_all("Origin"), peer)
+    if found is None:
+        found = admission.judge_host(request.headers.get_all("Host"), local, peer)
+    return None if found is None else answer_to(found)
+
+
+def health(path: str, method: str, ready: bool) -> Answer | None:
+    """`/livez`: this program answers. `/readyz`: it takes new clients. None for another path."""
+    if path not in ("/livez", "/readyz"):
+        return None
+    if method not in ("GET", "HEAD"):
+        return Answer(405, headers=(("allow", "GET,HEAD"),))
+    return Answer(200 if ready or path == "/livez" else 503)
 
 
 def answer_to(stranger: Refusal) -> Answer:

@@ -173,6 +173,7 @@ class Listener:
 
     def close(self) -> None:
         """Accept no more and free the port, or remove the file. May be called twice."""
+        self._admission.ending = True
         if self._socket.fileno() < 0:
             return
         if self._retry is not None:

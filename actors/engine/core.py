@@ -190,6 +190,18 @@ class Runtime:
         cell = self._resolve(address)
         return len(cell.inbox) if cell is not None and cell.inbox is not None else 0
 
+    def waiting(self) -> dict[str, int]:
+        """How many messages wait in mailboxes, by actor class."""
+        found: dict[str, int] = {}
+        for cell in self._ready:
+            if cell.inbox is not None and cell.info is not None:
+                found[cell.info.name] = found.get(cell.info.name, 0) + len(cell.inbox)
+        return found
+
+    def handled(self) -> dict[str, tuple[int, float]]:
+        """By actor class: how many messages were handled, and the seconds that it took."""
+        return {info.name: (info.messages, info.seconds) for info in self._classes.values()}
+
     def new_sink(self, sink: Sink, details: int | str | None = None) -> Cell:
         """An address whose messages `sink` gets. Give it back with `drop_sink`."""
         cell = Cell(self, next(SERIAL) if details is None else details, None)
@@ -246,6 +258,9 @@ class Runtime:
                     if watcher.watch is not None and watcher.watch.pending is watch_message:
                         deliver(watcher, watch_message, watcher.address)
                         before, last = last, now()
+                        if watcher.info is not None:
+                            watcher.info.messages += 1
+                            watcher.info.seconds += last - before
                         if last - before > SLOW_HANDLER_SECONDS:
                             _log_slow(watcher, watch_message, last - before)
                         if last > end:
@@ -259,7 +274,8 @@ class Runtime:
                 depth = len(inbox)
                 if depth > self.deepest_mailbox:
                     self._note_depth(cell, depth)
-                for _ in range(MESSAGES_PER_VISIT):
+                began = last
+                for handled in range(1, MESSAGES_PER_VISIT + 1):  # noqa: B007 - used after the loop
                     message, sender = inbox.popleft()
                     deliver(cell, message, sender)
                     before, last = last, now()
@@ -267,6 +283,10 @@ class Runtime:
                         _log_slow(cell, message, last - before)
                     if not inbox or last > end:
                         break
+                info = cell.info
+                if info is not None:
+                    info.messages += handled
+                    info.seconds += last - began
                 self._put_back(cell, inbox)
                 cell = None
                 if last > end:

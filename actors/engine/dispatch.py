@@ -23,13 +23,25 @@ class ActorClass:
     """The cached knowledge of one actor class.
 
     `handlers` maps a message class to the functions to try in order: the first whose result is not `SUPER`
-    has handled the message. `system_handlers` does so for the messages in which the engine has a part.
+    has handled the message. `system_handlers` does so for the messages in which the engine has a part. `messages` and
+    `seconds` are how many messages its actors have handled, and how long that took.
     """
 
-    __slots__ = ("actor_class", "handlers", "init_arguments", "requires", "system_handlers", "typed")
+    __slots__ = (
+        "actor_class",
+        "handlers",
+        "init_arguments",
+        "messages",
+        "requires",
+        "seconds",
+        "system_handlers",
+        "typed",
+    )
 
     def __init__(self, actor_class: type) -> None:
         self.actor_class = actor_class
+        self.messages = 0
+        self.seconds = 0.0
         self.handlers: dict[type, Handlers] = {}
         self.system_handlers: dict[type, Handlers] = {}
         self.init_arguments = _init_arguments(actor_class)

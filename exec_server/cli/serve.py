@@ -37,6 +37,8 @@ from transport.stdio import StdioTransport
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from exec_server.metrics_port import MetricsPort
+
 LEAVING_S = 0.5
 """How long the guardian may take to end what a server leaves that could not end by itself, in seconds."""
 LAST_BYTES_S = 1.5
@@ -68,9 +70,36 @@ def serve(argv: Sequence[str]) -> int:
     )
     try:
         run(program(argv, settings, entrance, measures))
+    except MetricsError as error:
+        return fail(str(error))
     except OSError as error:
         return fail(f"cannot listen on {settings.listen}: {error.strerror}")
     return 0
+
+
+class MetricsError(Exception):
+    """There can be no metrics; the text says why, on one line."""
+
+
+async def metrics_port(settings: Config, server: Server) -> MetricsPort | None:
+    """The port for whoever watches over the server, where there is to be one. Raises MetricsError."""
+    if not settings.metrics_listen:
+        return None
+    from exec_server.metrics_port import MetricsPort, parse_address
+
+    try:
+        from exec_server import metrics
+    except ImportError:
+        raise MetricsError("--metrics-listen needs `pip install 'exec-server[metrics]'`") from None
+    port = MetricsPort(server.metrics, metrics.CONTENT_TYPE)
+    try:
+        url = await port.listen(parse_address(settings.metrics_listen))
+    except ValueError as error:
+        raise MetricsError(f"--metrics-listen: {error}") from None
+    except OSError as error:
+        raise MetricsError(f"cannot listen on {settings.metrics_listen}: {error.strerror}") from None
+    print(f"exec-server metrics on {url}/metrics", file=sys.stderr, flush=True)
+    return port
 
 
 class Entrance(NamedTuple):
@@ -122,7 +151,9 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
     reloader = Reloader(argv, settings, entrance.url, server, notifier)
     hang_up = stop.ask if os.isatty(0) else reloader.request
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+    watchers: MetricsPort | None = None
     try:
+        watchers = await metrics_port(settings, server)
         if isinstance(entrance.url, StdioUrl):
             subprotocol = MSGPACK_SUBPROTOCOL if settings.encoding == "msgpack" else None
             transport = StdioTransport(
@@ -137,7 +168,11 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         seconds = reloader.config.grace + AFTER_GRACE_S
         last_resort = LastResort(seconds - LEAVING_S)
         notifier.stopping(seconds)
+        if watchers is not None:
+            watchers.ready = False
         await end(server, reloader, stop, measures)
+        if watchers is not None:
+            await watchers.close()
         notifier.end()
         last_resort.cancel()
 
