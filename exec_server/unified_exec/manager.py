@@ -16,7 +16,7 @@ from exec_server.environment import Environment
 from exec_server.unified_exec.clock import YieldClock
 from exec_server.unified_exec.command import RunningCommand
 from exec_server.unified_exec.eviction import MAX_PROCESSES
-from exec_server.unified_exec.limits import REACT_MS, output_limit, yield_window_ms
+from exec_server.unified_exec.limits import REACT_MS, estimated_tokens, output_limit, yield_window_ms
 from exec_server.unified_exec.report import (
     Begin,
     Command,
@@ -271,6 +271,7 @@ class UnifiedExec:
             output=taken.text,
             omitted_bytes=taken.omitted_bytes,
             total_bytes=taken.total_bytes,
+            total_tokens=estimated_tokens(taken.total_bytes),
             exit_code=command.exit_code if finished else None,
             process_id=None if finished else command.begin.process_id,
             wall_time_s=self._now() - began,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from exec_server.unified_exec.limits import estimated_tokens
 from protocol.process import Stream
 
 Command = str | Sequence[str]
@@ -32,6 +31,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """Bytes of output that are not in `output`, of `total_bytes`."""
     total_bytes: int
     """Bytes of output since the last snapshot, before cutting."""
+    total_tokens: int
+    """The same in tokens of a model, estimated."""
     exit_code: int | None
     """None while the command goes on, and if it is not known; 128+n for a death by signal n, as shells have it."""
     process_id: int | None
@@ -42,11 +43,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """Why a command has ended that did not end by itself, or of which nothing more can be heard."""
     notice: str | None = None
     """What else the caller ought to know."""
-
-    @property
-    def total_tokens(self) -> int:
-        """`total_bytes` in tokens, estimated."""
-        return estimated_tokens(self.total_bytes)
 
 
 class Begin(Struct, frozen=True):

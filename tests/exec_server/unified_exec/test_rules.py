@@ -213,6 +213,7 @@ def test_errors_can_be_sent_to_another_process() -> None:
         output="no",
         omitted_bytes=0,
         total_bytes=2,
+        total_tokens=1,
         exit_code=1,
         process_id=None,
         wall_time_s=0.1,
