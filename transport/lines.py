@@ -70,10 +70,10 @@ class LineReader:
             return 0
         if line.endswith(b"\r"):
             line = line[:-1]
-        if not line or line.isspace():
-            return 0
         if len(line) > self._limit:
             self.failure = f"a line may have {self._limit} bytes (max_message)"
+            return 0
+        if not line or line.isspace():
             return 0
         if not is_utf8(line):
             self.failure = "a line is not UTF-8"

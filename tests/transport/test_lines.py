@@ -100,3 +100,14 @@ def test_a_line_without_end_is_bounded() -> None:
     assert reader.failure == "a line may have 1000 bytes (max_message)"
     assert reader.read(b"\n{}\n", inbox, 100) == 0
     assert not inbox
+
+
+@pytest.mark.parametrize("piece", [1, 3000])
+def test_a_blank_line_is_bounded_too_however_it_comes(piece: int) -> None:
+    """Lost: the same answer to the same input, whatever the network does to it."""
+    reader, inbox = LineReader(1000), deque[bytes]()
+    stream = b" " * 2000 + b"\n{}\n"
+    for at in range(0, len(stream), piece):
+        reader.read(stream[at : at + piece], inbox, 100)
+    assert reader.failure == "a line may have 1000 bytes (max_message)"
+    assert not inbox
