@@ -6,7 +6,7 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-real-client test-slow soak flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -29,8 +29,17 @@ test-real-client: $(VENV)/.installed
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
+# Mixed load for so many SECONDS; the figures are shown at the end.
+SECONDS ?= 600
 soak: $(VENV)/.installed
-	$(BIN)/python -m pytest -m soak --timeout 0 -s $(PYTEST_ARGS)
+	EXEC_SERVER_SOAK_SECONDS=$(SECONDS) $(BIN)/python -m pytest -m soak --timeout 0 -s $(PYTEST_ARGS)
+
+# Coverage-guided fuzzing of the pure parsers, so many seconds each; needs atheris.
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	for parser in frames lines maps head json msgpack; do \
+		$(BIN)/python -m tests.security.fuzz_parsers $$parser -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
 # The tests changed since BASE, 20 times, while both cores are busy.
 flaky: $(VENV)/.installed

@@ -269,7 +269,7 @@ class Client:
     def __init__(self, link: Link, encoding: Encoding = JSON) -> None:
         self.link = link
         self.encoding = encoding
-        self.session_id = ""
+        self.session_id = self.observe_id = ""
         self.processes: dict[str, Process] = {}
         self.bodies: dict[str, Body] = {}
         self.changed: list[int] = []
@@ -386,7 +386,7 @@ class Client:
         """The handshake of a client of the current generation; the result of `initialize`."""
         result = await self.call("initialize", clientName="tests", resumeSessionId=resume, **more)
         await self.notify("initialized")
-        self.session_id = result["sessionId"]
+        self.session_id, self.observe_id = result["sessionId"], result.get("observeId", "")
         return result
 
     def write_params(self, process_id: str, data: bytes, write_id: str | None = None) -> dict[str, str]:

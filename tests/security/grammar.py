@@ -67,6 +67,7 @@ BAD_PATHS = [
     "/no-such/" * 600,
 ]
 PATH_MEMBERS = {"path", "cwd", "workspaceRoots", "subpath", "pattern", "configPaths", "requirementsPaths"}
+PATH_MEMBERS |= {"sourcePath", "destinationPath", "missing", "present"}
 PROGRAMS = ["/bin/true", "/bin/cat", "true", "/no/such/program", "", "/", "\0", "/bin/true\0", "/" + "x" * 5000]
 SIGNALS = ["interrupt", "SIGTERM", "SIGKILL", "SIGSTOP", "SIG", "SIGNOSUCH", "9", "", "\0"]
 URLS = [
@@ -90,6 +91,7 @@ POOLS = {
     "sessionId": [SESSION, "no-such", "", SESSION.upper()],
     "resumeSessionId": [SESSION, "no-such", "", "\0"],
     "observeId": ["no-such", SESSION, ""],
+    "handleId": ["h", "i", "", "\0"],
     "argv": PROGRAMS,
     "signal": SIGNALS,
     "url": URLS,

@@ -24,9 +24,12 @@ MEMORY_ROOM = 48 << 20
 # Everything that is mounted becomes read-only, but for the scratch folder: should bad input ever name another
 # path, nothing is lost.
 _CONFINE = """
-mount --bind "$1" "$1"
+while test "$1" != --; do
+    mount --bind "$1" "$1" && folders="$folders $1 "
+    shift
+done
 findmnt -rno TARGET | while read -r each; do
-    test "$each" = "$1" || mount -o remount,bind,ro "$each" 2>/dev/null
+    case "$folders" in *" $each "*) ;; *) mount -o remount,bind,ro "$each" 2>/dev/null;; esac
 done
 shift
 exec "$@"
@@ -34,10 +37,10 @@ exec "$@"
 
 
 @cache
-def confining(folder: str) -> tuple[str, ...]:
-    """What to put before a command, so that it can write to this folder alone; nothing where the kernel forbids."""
+def confining(*folders: str) -> tuple[str, ...]:
+    """What to put before a command, so that it can write to these folders alone; nothing where the kernel forbids."""
     mapped = [] if os.getuid() == 0 else ["--map-root-user"]
-    prefix = ("unshare", *mapped, "--mount", "sh", "-c", _CONFINE, "sh", folder)
+    prefix = ("unshare", *mapped, "--mount", "sh", "-c", _CONFINE, "sh", *folders, "--")
     try:
         works = subprocess.run([*prefix, "true"], capture_output=True, timeout=20).returncode == 0
     except FileNotFoundError:
@@ -53,6 +56,7 @@ class Target:
         self.hits: Counter[tuple[str, str]] = Counter()
         self._log = log
         asyncio.run(self.serves())
+        self.complaints()  # it says where it listens
         self._load = server.load()
         self._memory = server.rss()
 
@@ -107,17 +111,17 @@ def scratch() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def target(*flags: str) -> Iterator[Target]:
-    """A server to be attacked. Its sessions and records go soon; only errors are logged, and none may be."""
+def target(*flags: str, folders: tuple[str, ...] = ()) -> Iterator[Target]:
+    """A server to be attacked. Its sessions and records go soon; only errors are logged, and none may be. It can
+    write to `folders` too."""
     environ = {**os.environ, "TMPDIR": SCRATCH}
     flags = ("--log-level", "error", "--process-retention", "0", "--session-ttl", "1", "--grace", "0", *flags)
     with (
         scratch(),
         tempfile.NamedTemporaryFile() as log,
-        program(*flags, prefix=confining(SCRATCH), stderr=log.fileno(), env=environ) as server,
+        program(*flags, prefix=confining(SCRATCH, *folders), stderr=log.fileno(), env=environ) as server,
         open(log.name, "rb") as read,
     ):
-        read.seek(0, os.SEEK_END)
         yield Target(server, read)
 
 

@@ -27,6 +27,9 @@ from tests.security.attacker import BEFORE_UPGRADE, UPGRADED, Attacker, StdioAtt
 from tests.security.grammar import FRAMES, HEADS, MESSAGES, SCRATCH
 from tests.security.target import Target, confining, fill_scratch, scratch, table, target
 
+# A payload may be long, and where one fails it is shown.
+pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
+
 Figures = Callable[[str, list[str]], None]
 MANY = int(os.environ.get("EXEC_SERVER_BAD_INPUTS", "10000"))
 BATCH = 1000
