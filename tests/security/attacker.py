@@ -40,18 +40,19 @@ class Attacker:
             self._socket.close()
             raise
 
-    def attack(self, payload: bytes, is_message: bool) -> None:
-        """Send it. After a message a good request follows, which must be answered while the connection lives. Then
+    def attack(self, payloads: list[bytes], are_messages: bool) -> None:
+        """Send them. After messages a good request follows, which must be answered while the connection lives. Then
         end our side, and read to the end. Raises WrongError."""
         try:
-            if is_message:
-                message = payload.replace(SESSION.encode(), self.session_id.encode() or SESSION.encode())
+            if are_messages:
+                known = self.session_id.encode() or SESSION.encode()
                 probe = ENCODERS[self.encoding]({"id": PROBE, "method": "environment/status"})
-                self._put(self._frame(message) + self._frame(probe))
+                messages = [*(each.replace(SESSION.encode(), known) for each in payloads), probe]
+                self._put(b"".join(map(self._frame, messages)))
                 while not self._probed and self._next_message() is not None:
                     pass
             else:
-                self._put(payload)
+                self._put(b"".join(payloads))
             self._end()
         finally:
             self._socket.close()

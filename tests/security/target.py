@@ -89,15 +89,18 @@ class Target:
 
 
 def fill_scratch() -> None:
-    """Make the scratch folder and what is in it, as far as it is not there."""
+    """Make the scratch folder anew; bad input has perhaps made something else of it."""
     folder = Path(SCRATCH)
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)
-    (folder / "a b").mkdir(exist_ok=True)
-    with contextlib.suppress(OSError):
-        (folder / "file").write_bytes(b"content")
-    with contextlib.suppress(FileExistsError):
-        (folder / "loop").symlink_to("loop")
+    for each in folder.iterdir():
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
+    (folder / "a b").mkdir()
+    (folder / "file").write_bytes(b"content")
+    (folder / "loop").symlink_to("loop")
 
 
 @contextlib.contextmanager

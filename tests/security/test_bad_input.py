@@ -40,13 +40,17 @@ PAIRS = [
 ]
 
 
+Case = tuple[str, str, str, list[bytes]]
+
+
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[str, str, str, bytes]:
-    """State, kind, encoding, payload."""
+def cases(draw: st.DrawFn) -> Case:
+    """State, kind, encoding, payloads: one, or some requests in a row."""
     state, kind = draw(st.sampled_from(PAIRS))
     encoding = "json" if state in BEFORE_UPGRADE else draw(st.sampled_from(["json", "msgpack"]))
-    payload = {**HEADS, **FRAMES}.get(kind)
-    return state, kind, encoding, draw(MESSAGES[kind](encoding) if payload is None else payload)
+    known = {**HEADS, **FRAMES}.get(kind)
+    payload = MESSAGES[kind](encoding) if known is None else known
+    return state, kind, encoding, draw(st.lists(payload, min_size=1, max_size=5 if kind == "params" else 1))
 
 
 def chosen(examples: int) -> settings:
@@ -63,10 +67,10 @@ def bombard(attacked: Target, examples: int) -> None:
 
     @chosen(examples)
     @given(cases())
-    def bombarded(case: tuple[str, str, str, bytes]) -> None:
-        state, kind, encoding, payload = case
-        attacked.hits[state, kind] += 1
-        Attacker(attacked.server.url, state, encoding).attack(payload, kind in MESSAGES)
+    def bombarded(case: Case) -> None:
+        state, kind, encoding, payloads = case
+        attacked.hits[state, kind] += len(payloads)
+        Attacker(attacked.server.url, state, encoding).attack(payloads, kind in MESSAGES)
         complaints = attacked.complaints()
         assert not complaints, complaints
 
