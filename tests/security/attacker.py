@@ -18,6 +18,8 @@ PROBE = "probe"
 BEFORE_UPGRADE = ("before the head", "in the head")
 UPGRADED = ("before initialize", "initialized", "starting", "running", "paused", "detached", "closing")
 
+STDIO = ("stdio: before initialize", "stdio: running")
+
 
 class WrongError(AssertionError):
     """The server said something that no server may say, or nothing."""

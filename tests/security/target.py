@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import IO
 
 from tests.client import session
 from tests.program import Program, program
+from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED
 from tests.security.grammar import SCRATCH
 
 MEMORY_ROOM = 48 << 20
@@ -42,7 +44,7 @@ def confining(*folders: str) -> tuple[str, ...]:
     mapped = [] if os.getuid() == 0 else ["--map-root-user"]
     prefix = ("unshare", *mapped, "--mount", "sh", "-c", _CONFINE, "sh", *folders, "--")
     try:
-        works = subprocess.run([*prefix, "true"], capture_output=True, timeout=20).returncode == 0
+        works = subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True, timeout=20).returncode == 0
     except FileNotFoundError:
         works = False
     return prefix if works else ()
@@ -130,12 +132,13 @@ def target(*flags: str, folders: tuple[str, ...] = ()) -> Iterator[Target]:
 
 def table(hits: Counter[tuple[str, str]]) -> list[str]:
     """States by kinds, how often each pair was hit."""
-    states = list(dict.fromkeys(state for state, _ in hits))
+    hit = {state for state, _ in hits}
+    states = [state for state in (*BEFORE_UPGRADE, *UPGRADED, *STDIO) if state in hit]
     kinds = sorted({kind for _, kind in hits})
     width = max(map(len, kinds))
-    lines = [" " * width + "".join(f" {state.removeprefix('before '):>12.12}" for state in states) + "        all"]
+    lines = [" " * width + "".join(f" {state.removeprefix('stdio: '):>17}" for state in states) + f" {'all':>10}"]
     for kind in kinds:
         counts = [hits[state, kind] for state in states]
-        lines.append(f"{kind:<{width}}" + "".join(f" {count or '-':>12}" for count in counts) + f" {sum(counts):>10}")
+        lines.append(f"{kind:<{width}}" + "".join(f" {count or '-':>17}" for count in counts) + f" {sum(counts):>10}")
     sums = [sum(count for (state, _), count in hits.items() if state == each) for each in states]
-    return [*lines, f"{'all':<{width}}" + "".join(f" {count:>12}" for count in sums) + f" {sum(sums):>10}"]
+    return [*lines, f"{'all':<{width}}" + "".join(f" {count:>17}" for count in sums) + f" {sum(sums):>10}"]

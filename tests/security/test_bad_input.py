@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tests.client import PATIENCE_S
 from tests.program import ROOT, command, launched
-from tests.security.attacker import BEFORE_UPGRADE, UPGRADED, Attacker, StdioAttacker
+from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED, Attacker, StdioAttacker
 from tests.security.grammar import FRAMES, HEADS, MESSAGES, SCRATCH
 from tests.security.target import Target, confining, fill_scratch, scratch, table, target
 
@@ -33,7 +33,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWar
 Figures = Callable[[str, list[str]], None]
 MANY = int(os.environ.get("EXEC_SERVER_BAD_INPUTS", "10000"))
 BATCH = 1000
-STDIO = ("stdio: before initialize", "stdio: running")
 PAIRS = [
     *((state, kind) for state in BEFORE_UPGRADE for kind in HEADS),
     *((state, kind) for state in UPGRADED for kind in (*FRAMES, *MESSAGES, *["params"] * 4)),
