@@ -22,6 +22,8 @@ from tests.transport.support import UPGRADE
 BAD_INPUTS = 100
 """In one go of the attacker."""
 
+LOOKS = 8
+
 
 def numbers(last: int) -> bytes:
     """What `seq 1 LAST` prints."""
@@ -39,6 +41,8 @@ class Load:
         self.attacked = attacked
         self.folder = folder
         self.count: Counter[str] = Counter()
+        self.memory: list[int] = []
+        """Bytes of the server at `LOOKS` moments under load."""
         self._random = random.Random(seed)
         self._names = itertools.count()
 
@@ -65,10 +69,16 @@ class Load:
                 await asyncio.to_thread(bombard, self.attacked, BAD_INPUTS)
                 self.count["connections"] += BAD_INPUTS
 
+        async def look_at_memory() -> None:
+            for _ in range(LOOKS):
+                await asyncio.sleep(seconds / LOOKS)
+                self.memory.append(self.attacked.server.rss())
+
         async with asyncio.TaskGroup() as group:
             for job in jobs:
                 group.create_task(again(job))
             group.create_task(attack())
+            group.create_task(look_at_memory())
 
     @asynccontextmanager
     async def _session(self, resume: str | None = None) -> AsyncIterator[Client]:
