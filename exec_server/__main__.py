@@ -18,9 +18,9 @@ def main() -> None:
         from actors.filesystem.helper import main as fs_helper
 
         sys.exit(fs_helper(argv[1:]))
-    from exec_server.cli import run
+    from exec_server.cli import main as other
 
-    sys.exit(run(argv))
+    sys.exit(other(argv))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""The command line, one module a subcommand. `serve` and `fs-helper` are told apart before `run`, and need nothing that
-`run` loads.
+"""The command line, one module a subcommand. `serve` and `fs-helper` are told apart before, and need nothing that
+`main` loads.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,27 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
+    "run": "exec_server.cli.run:run",
+    "ps": "exec_server.cli.ps:ps",
+    "logs": "exec_server.cli.logs:logs",
+    "attach": "exec_server.cli.attach:attach",
+    "wait": "exec_server.cli.wait:wait",
+    "kill": "exec_server.cli.kill:kill",
+    "info": "exec_server.cli.info:info",
+    "completion": "exec_server.cli.completion:completion",
     "config": "exec_server.cli.config:app",
     "doctor": "exec_server.cli.doctor:doctor",
     "replay": "exec_server.cli.replay:replay",
-    "run": "exec_server.cli.run:run",
     "schema": "exec_server.cli.schema:schema",
 }
 """Each is imported only when it is used."""
 
 
-def run(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
     import cyclopts
 
-    from exec_server.cli.outcome import USAGE, complain
+    from exec_server.cli.outcome import USAGE, complain, quiet_end
 
     words = list(argv)
     if words[0] == "run":
@@ -36,8 +44,11 @@ def run(argv: Sequence[str]) -> int:
         words = ["run", *with_separator(words[1:])]
     try:
         status = application()(words, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
     except cyclopts.CycloptsError as error:
         return complain(f"{str(error).rstrip('.')}; see exec-server {words[0]} --help", USAGE)
+    except (KeyboardInterrupt, BrokenPipeError) as ended:
+        return quiet_end(ended)
     return status if isinstance(status, int) else 0
 
 

@@ -33,16 +33,21 @@ def outcome(main: Callable[[], Coroutine[Any, Any, int]], failed: int = FAILED) 
         status = asyncio.run(main())
         sys.stdout.flush()
         return status
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # What Python still holds for stdout has nowhere to go; without this its last flush would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+    except (KeyboardInterrupt, BrokenPipeError) as ended:
+        return quiet_end(ended)
     except CliError as error:
         return complain(str(error), failed if error.status is None else error.status)
     except Exception as error:
         return complain(explained(error), failed)
+
+
+def quiet_end(ended: KeyboardInterrupt | BrokenPipeError) -> int:
+    """The exit status of who was ended by ^C, or by a reader that has left: that of the signal."""
+    if isinstance(ended, KeyboardInterrupt):
+        return 130
+    # What Python still holds for stdout has nowhere to go; without this its last flush would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 141
 
 
 def _fill_standard_streams() -> None:

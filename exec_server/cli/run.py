@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from exec_server.cli.durations import seconds
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.outcome import NOT_RUN, USAGE, CliError, outcome
+from exec_server.cli.outcome import NOT_RUN, USAGE, CliError, complain, outcome
 from exec_server.cli.place import TokenFile, Url, connected, place_of
 from exec_server.cli.terminal import Terminal, interactive, size
 from exec_server.client.client import ExecServerClient
@@ -25,7 +24,7 @@ from protocol.errors import ExecServerError, SpawnError
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
-VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout")
+VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "--keep")
 """Options of `run` that take a value; the first word that is none, nor an option, begins the command."""
 
 
@@ -47,6 +46,9 @@ def run(
     cwd: str | None = None,
     env: Annotated[list[str] | None, Parameter(negative=())] = None,
     timeout: str | None = None,
+    detach: Annotated[bool, Parameter(negative=())] = False,
+    session: str | None = None,
+    keep: str | None = None,
 ) -> int:
     """Run a command on a server as if it were run here: `exec-server run -- CMD…`.
 
@@ -65,8 +67,27 @@ def run(
         NAME=VALUE, or NAME for the value that it has here; may be repeated.
     timeout
         How long it may run, such as 90s or 10m.
+    detach
+        Print an id and leave it running; `ps`, `logs`, `attach`, `kill` and `wait` find it. Its input is empty, or with
+        --tty a terminal of its own.
+    session
+        With --detach: the name of the session it runs in, `default` if none is given.
+    keep
+        With --detach: how long a new session, and what runs in it, lives after the last `run --detach`; 24h by default.
     """
-    return outcome(lambda: _run(place_of(url, token_file), _wanted(command, tty, cwd, env, timeout)), NOT_RUN)
+    if not detach and (session is not None or keep is not None):
+        return complain("--session and --keep are for commands that go on: add --detach", USAGE)
+
+    async def main() -> int:
+        place = place_of(url, token_file)
+        if not detach:
+            return await _run(place, _wanted(command, tty, cwd, env, timeout))
+        from exec_server.cli.detach import detach as left
+
+        wanted = _wanted(command, bool(tty), cwd, env, timeout)
+        return await left(place, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
+
+    return outcome(main, NOT_RUN)
 
 
 def _wanted(
@@ -110,28 +131,28 @@ def with_separator(argv: Sequence[str]) -> list[str]:
 async def _run(place: Place, wanted: Wanted) -> int:
     async with connected(place) as client:
         terminal = Terminal() if wanted.tty and os.isatty(0) else None
-        try:
-            process = await started(client, wanted, stdin=subprocess.PIPE)
-        except SpawnError as error:
-            raise CliError(error.message, spawn_status(error)) from None
+        process = await started(client, wanted, stdin=subprocess.PIPE)
         return await Foreground(process, client, terminal).run()
 
 
 async def started(client: ExecServerClient, wanted: Wanted, stdin: int, process_id: str | None = None) -> Process:
-    """The command, started. Raises as `ExecServerClient.start`."""
+    """The command, started. Raises CliError where it cannot be, and else as `ExecServerClient.start`."""
     rows, cols = (size() or (None, None)) if wanted.tty else (None, None)
-    return await client.start(
-        wanted.argv,
-        stdin=stdin,
-        cwd=wanted.cwd,
-        env=wanted.env,
-        env_policy=INHERIT,
-        tty=wanted.tty,
-        rows=rows,
-        cols=cols,
-        timeout=wanted.timeout,
-        process_id=process_id or uuid.uuid4().hex,
-    )
+    try:
+        return await client.start(
+            wanted.argv,
+            stdin=stdin,
+            cwd=wanted.cwd,
+            env=wanted.env,
+            env_policy=INHERIT,
+            tty=wanted.tty,
+            rows=rows,
+            cols=cols,
+            timeout=wanted.timeout,
+            process_id=process_id,
+        )
+    except SpawnError as error:
+        raise CliError(error.message, spawn_status(error)) from None
 
 
 def spawn_status(error: ExecServerError) -> int:

@@ -17,8 +17,8 @@ from exec_server.cli.durations import seconds
 from exec_server.cli.outcome import CliError
 from exec_server.cli.run import VALUED, environment, run, with_separator
 from tests.cutting_proxy import CuttingProxy
-from tests.exec_server.cli.commands import PROGRAM, environ, one_line, running, typed
-from tests.program import ROOT, Facts, Program, alive, eventually, marker, program
+from tests.exec_server.cli.commands import PROGRAM, Inside, environ, one_line, running, typed
+from tests.program import ROOT, Facts, Program, alive, eventually, launched, marker, program
 from tests.program import running as processes
 
 pytestmark = pytest.mark.anyio
@@ -240,20 +240,15 @@ async def test_unix_socket_and_token(tmp_path: Path) -> None:
     token.write_text("s3cret-s3cret-s3cret\n")
     socket = f"unix://{tmp_path}/socket"
     flags = ("--ws-auth", "capability-token", "--ws-token-file", str(token))
-    with subprocess.Popen(
-        [*PROGRAM, "--listen", socket, *flags], env=environ(None), stdout=subprocess.PIPE, cwd=ROOT
-    ) as own:
+    with launched([*PROGRAM, "--listen", socket, *flags], env=environ(None), stdout=subprocess.PIPE) as own:
         assert own.stdout is not None
         own.stdout.readline()
-        try:
-            argv = ("run", "echo", "in")
-            assert (await typed(socket, *argv, env={"EXEC_SERVER_TOKEN_FILE": str(token)})).stdout == b"in\n"
-            flagged = await typed(None, "run", "--url", socket, "--token-file", str(token), "echo", "in")
-            assert flagged.stdout == b"in\n"
-            refused = await typed(socket, *argv)
-            assert refused.status == 125 and "--token-file" in one_line(refused.stderr)
-        finally:
-            own.terminate()
+        argv = ("run", "echo", "in")
+        assert (await typed(socket, *argv, env={"EXEC_SERVER_TOKEN_FILE": str(token)})).stdout == b"in\n"
+        flagged = await typed(None, "run", "--url", socket, "--token-file", str(token), "echo", "in")
+        assert flagged.stdout == b"in\n"
+        refused = await typed(socket, *argv)
+        assert refused.status == 125 and "--token-file" in one_line(refused.stderr)
 
 
 @pytest.mark.parametrize(
@@ -272,8 +267,10 @@ async def test_unix_socket_and_token(tmp_path: Path) -> None:
         (["--token-file", "/no/such/file", "true"], 125, "/no/such/file"),
     ],
 )
-async def test_what_is_wrong_is_said_in_one_line(server: Program, argv: list[str], status: int, said: str) -> None:
-    done = await typed(server.url, "run", *argv)
+def test_what_is_wrong_is_said_in_one_line(
+    server: Program, inside: Inside, argv: list[str], status: int, said: str
+) -> None:
+    done = inside.type(server.url, "run", *argv)
     assert (done.status, done.stdout) == (status, b"")
     assert said in one_line(done.stderr)
 
@@ -315,7 +312,7 @@ def test_environment_and_durations() -> None:
 def test_a_start_loads_only_what_it_uses() -> None:
     """Lost: tenths of a second at every command."""
     code = (
-        "import json, sys; from exec_server.cli import run; run(['run', '--url', 'ws://127.0.0.1:1', 'true']);"
+        "import json, sys; from exec_server.cli import main; main(['run', '--url', 'ws://127.0.0.1:1', 'true']);"
         "print(json.dumps([*sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", code], env=environ(None), capture_output=True, check=True, cwd=ROOT)

@@ -1,0 +1,72 @@
+"""`exec-server run --detach`: a command that goes on when we leave, in a session whose id is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from exec_server.cli.durations import shown
+from exec_server.cli.kept_sessions import Kept, KeptSessions
+from exec_server.cli.outcome import CliError
+from exec_server.cli.place import connected, kept_url
+from exec_server.cli.run import Wanted, started
+from exec_server.client.client import ExecServerClient
+from exec_server.environments_file import Place
+from protocol.errors import InvalidRequest, SessionAttached
+
+KEEP_S = 86400.0
+"""How long a session lives without a connection, unless `--keep` says otherwise, in seconds."""
+ATTACHED_S = 10.0
+"""How long to wait for somebody who has the session attached, in seconds."""
+AGAIN_S = 0.2
+
+
+async def detach(place: Place, wanted: Wanted, name: str, keep: float | None) -> int:
+    """Start the command, print its id, and leave."""
+    store = KeptSessions(kept_url(place))
+    async with store.locked():
+        sessions = store.load()
+        kept = sessions.get(name)
+        async with _session(place, name, kept, keep or KEEP_S) as client:
+            if kept is None or kept.session_id != client.session_id:
+                store.save({**sessions, name: Kept(client.session_id, keep or KEEP_S)})
+            elif keep not in (None, kept.keep):
+                text = (
+                    f"session {name} is kept for {shown(kept.keep)} already: leave --keep out, or name another session"
+                )
+                raise CliError(text)
+            process = await started(client, wanted, stdin=subprocess.DEVNULL, process_id=secrets.token_hex(4))
+            await client.detach()
+    print(process.process_id)
+    return 0
+
+
+@asynccontextmanager
+async def _session(place: Place, name: str, kept: Kept | None, keep: float) -> AsyncIterator[ExecServerClient]:
+    """The kept session, or a new one where there is none any more."""
+    async with AsyncExitStack() as stack:
+        client = None if kept is None else await _resumed(stack, place, name, kept)
+        if client is None:
+            client = await stack.enter_async_context(connected(place, session_ttl=keep))
+            if "sessionTtl" not in client.extensions:
+                raise CliError("this server keeps no sessions: it lacks the extension `sessionTtl`")
+        yield client
+
+
+async def _resumed(stack: AsyncExitStack, place: Place, name: str, kept: Kept) -> ExecServerClient | None:
+    """The session, attached for the moment of a start; None if it is gone."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + ATTACHED_S
+    while True:
+        try:
+            return await stack.enter_async_context(connected(place, resume_session_id=kept.session_id))
+        except SessionAttached:
+            if loop.time() > deadline:
+                text = f"another client holds session {name}: try again later, or name another with --session"
+                raise CliError(text) from None
+            await asyncio.sleep(AGAIN_S)  # nothing tells when it leaves
+        except InvalidRequest:
+            return None

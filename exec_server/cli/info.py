@@ -1,0 +1,45 @@
+"""`exec-server info`: what is at the other end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from exec_server.cli.outcome import outcome
+from exec_server.cli.place import Json, TokenFile, Url, connected, place_of
+from exec_server.cli.table import printable
+from exec_server.client.client import ExecServerClient
+from exec_server.environments_file import Place
+from protocol.paths import native_path
+
+
+def info(*, url: Url = None, token_file: TokenFile = None, json: Json = False) -> int:
+    """Say what the server is, and the machine that it runs on."""
+    return outcome(lambda: _info(place_of(url, token_file), json))
+
+
+async def _info(place: Place, as_json: bool) -> int:
+    async with connected(place) as client:
+        facts = {"url": place.url or "local", **facts_of(client)}
+    if as_json:
+        print(json.dumps(facts, indent=2))
+        return 0
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        text = " ".join(value) if isinstance(value, list) else str(value)
+        print(f"{name:<{width}}  {printable(text)}")
+    return 0
+
+
+def facts_of(client: ExecServerClient) -> dict[str, Any]:
+    """By the names of docs/protocol.md."""
+    found = client.environment_info
+    return {
+        "executorVersion": found.executor_version,
+        "platformOs": found.platform_os,
+        "shell": found.shell.path,
+        "cwd": native_path(found.cwd),
+        "userHomeDir": native_path(found.user_home_dir),
+        "tempDir": native_path(found.temp_dir),
+        "extensions": client.extensions,
+    }

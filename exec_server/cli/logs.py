@@ -1,0 +1,51 @@
+"""`exec-server logs`: the output of a command that was left running."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from exec_server.cli.kept_process import found
+from exec_server.cli.kept_sessions import KeptSessions
+from exec_server.cli.outcome import outcome, tell
+from exec_server.cli.own_streams import Sink
+from exec_server.cli.place import TokenFile, Url, connected, kept_url, place_of
+from exec_server.client.events import Gap, Output
+from exec_server.environments_file import Place
+
+
+def logs(
+    id: str,
+    /,
+    *,
+    follow: Annotated[bool, Parameter(name=("--follow", "-f"), negative=())] = False,
+    url: Url = None,
+    token_file: TokenFile = None,
+    session: str | None = None,
+) -> int:
+    """Print the output of a command, stdout and stderr apart: as much of it as the server has kept.
+
+    Parameters
+    ----------
+    id
+        As `run --detach` printed it.
+    follow
+        Go on until the command has ended.
+    session
+        Look for the command in this session only.
+    """
+    return outcome(lambda: _logs(place_of(url, token_file), id, follow, session))
+
+
+async def _logs(place: Place, process_id: str, follow: bool, session: str | None) -> int:
+    store = KeptSessions(kept_url(place))
+    sink = Sink()
+    async with connected(place) as client:
+        process = await found(client, store, process_id, session)
+        async for event in process.read(follow):
+            if isinstance(event, Output):
+                await sink.write(2 if event.stream == "stderr" else 1, event.data)
+            elif isinstance(event, Gap):
+                tell(f"{event.size} bytes of output are missing: the server has not kept them")
+    return 0

@@ -1,0 +1,23 @@
+"""Tables for people. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Columns as wide as what is in them, each line cut to `width` columns if there is one. What could move the cursor
+    of a terminal is shown as an escape.
+    """
+    lines = [list(head), *(list(map(printable, row)) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    text = ""
+    for line in lines:
+        cells = [cell.ljust(wide) for cell, wide in zip(line, widths, strict=True)]
+        text += "  ".join(cells)[:width].rstrip() + "\n"
+    return text
+
+
+def printable(text: str) -> str:
+    """Without control characters."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -1,0 +1,59 @@
+"""`exec-server wait`: the end of a command that was left running."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from exec_server.cli.durations import seconds
+from exec_server.cli.foreground import TIMED_OUT
+from exec_server.cli.kept_process import found
+from exec_server.cli.kept_sessions import KeptSessions
+from exec_server.cli.outcome import NOT_RUN, outcome, tell
+from exec_server.cli.place import Json, TokenFile, Url, connected, kept_url, place_of
+from exec_server.environments_file import Place
+
+
+def wait(
+    id: str,
+    /,
+    *,
+    timeout: str | None = None,
+    url: Url = None,
+    token_file: TokenFile = None,
+    session: str | None = None,
+    json: Json = False,
+) -> int:
+    """Wait until a command has ended; its exit status is ours (128+n for signal n; 125 if exec-server failed).
+
+    Parameters
+    ----------
+    id
+        As `run --detach` printed it.
+    timeout
+        How long to wait at most; status 124 then. The command goes on.
+    session
+        Look for the command in this session only.
+    """
+
+    async def main() -> int:
+        limit = None if timeout is None else seconds(timeout, "--timeout")
+        return await _wait(place_of(url, token_file), id, limit, session, json)
+
+    return outcome(main, NOT_RUN)
+
+
+async def _wait(place: Place, process_id: str, limit: float | None, session: str | None, as_json: bool) -> int:
+    store = KeptSessions(kept_url(place))
+    async with connected(place) as client:
+        process = await found(client, store, process_id, session)
+        try:
+            async with asyncio.timeout(limit):
+                result = await process.wait()
+        except TimeoutError:
+            tell(f"{process_id} still runs")
+            return TIMED_OUT
+    if as_json:
+        told = {"exitCode": result.exit_code, "signal": result.signal, "reason": result.reason}
+        print(json.dumps({"processId": process_id, **told}))
+    return NOT_RUN if result.exit_code is None else result.exit_code
