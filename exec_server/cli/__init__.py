@@ -21,6 +21,7 @@ COMMANDS = {
     "attach": "exec_server.cli.attach:attach",
     "wait": "exec_server.cli.wait:wait",
     "kill": "exec_server.cli.kill:kill",
+    "cp": "exec_server.cli.cp:cp",
     "info": "exec_server.cli.info:info",
     "completion": "exec_server.cli.completion:completion",
     "config": "exec_server.cli.config:app",
