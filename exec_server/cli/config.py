@@ -71,7 +71,7 @@ def unknown_variables() -> list[str]:
     """Variables that look like settings and are none; they may be somebody else's, and are not used."""
     from exec_server.config import KNOWN, variable_of
 
-    known = {*map(variable_of, KNOWN), "EXEC_SERVER_URL"}
+    known = {*map(variable_of, KNOWN), "EXEC_SERVER_URL", "EXEC_SERVER_TOKEN_FILE", "EXEC_SERVER_ENVIRONMENTS"}
     return [name for name in os.environ if name.startswith("EXEC_SERVER_") and name not in known]
 
 
