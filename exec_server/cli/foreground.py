@@ -13,7 +13,7 @@ from exec_server.cli.outcome import NOT_RUN, CliError, tell
 from exec_server.cli.own_streams import Sink, Source
 from exec_server.cli.terminal import Terminal, size
 from exec_server.client.client import ExecServerClient
-from exec_server.client.errors import DISCONNECTED
+from exec_server.client.errors import DISCONNECTED, TransportDisconnected
 from exec_server.client.events import Closed, Disconnected, Event, Exited, ExitStatus, Failed, Gap, Output, Reconnected
 
 TIMED_OUT = 124
@@ -215,10 +215,10 @@ class Foreground:
     async def _pass_signals(self) -> None:
         while True:
             number = await self._signals.get()
-            if self._terminal is None:
-                await self._process.signal(number)
-            else:
-                await self._process.terminate(GRACE_S)
+            try:
+                await (self._process.signal(number) if self._terminal is None else self._process.terminate(GRACE_S))
+            except TransportDisconnected as error:
+                self._tell(str(error))  # it may have been lost with a connection; the next one need not be
 
     def _stop(self) -> None:
         """SIGTSTP from elsewhere; ^Z is a byte for the program."""
