@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.client import PATIENCE_S
 from tests.exec_server.cli.commands import environ
 from tests.program import ROOT, Program
@@ -15,6 +17,7 @@ SECTION = (ROOT / "docs" / "guide.md").read_text().partition("## The command lin
 BLOCKS = re.findall(r"```console\n(.*?)```", SECTION, re.DOTALL)
 
 
+@pytest.mark.timeout(180)
 def test_the_examples(server: Program, tmp_path: Path) -> None:
     """The lines after each command are what it prints, on both streams; `…` stands for what differs. One shell runs all
     of them, in a folder of its own.
@@ -36,7 +39,7 @@ def test_the_examples(server: Program, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_S * 5,  # for all of them together
     )
     printed = done.stdout.split("<end>\n")[:-1]
     for (command, shown), output in zip(examples, printed, strict=True):

@@ -23,24 +23,28 @@ def test_info(server: Program, inside: Inside) -> None:
     assert local["url"] == "local" and local["cwd"] == os.getcwd()
 
 
-def completed(words: list[str]) -> list[str]:
-    """What bash offers for the last of these words."""
+def completed(*lines: str) -> list[set[str]]:
+    """What bash offers for the last word of each line."""
     program = " ".join(PROGRAM)
     script = f"""
     exec-server() {{ {program} "$@"; }}
     eval "$({program} completion bash)"
-    COMP_WORDS=(exec-server "$@"); COMP_CWORD=$#; COMP_LINE="exec-server $*"; COMP_POINT=${{#COMP_LINE}}
-    _exec_server exec-server "${{!#}}" ""
-    printf '%s\\n' "${{COMPREPLY[@]}}"
+    for line; do
+        COMP_WORDS=(exec-server $line); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMP_LINE="exec-server $line"
+        COMP_POINT=${{#COMP_LINE}}; COMPREPLY=()
+        _exec_server exec-server "${{COMP_WORDS[COMP_CWORD]}}" ""
+        echo "${{COMPREPLY[@]}}"
+    done
     """
-    out = subprocess.check_output(["bash", "--norc", "-c", script, "bash", *words], env=environ(None), text=True)
-    return [word.strip() for word in out.splitlines()]
+    out = subprocess.check_output(["bash", "--norc", "-c", script, "bash", *lines], env=environ(None), text=True)
+    return [set(line.split()) for line in out.splitlines()]
 
 
 def test_bash_completes() -> None:
     """Lost: the Tab key."""
-    assert set(completed(["r"])) >= {"run", "replay"} and "ps" not in completed(["r"])
-    assert {"--detach", "--tty", "--url"} <= set(completed(["run", "--"]))
+    subcommands, options = completed("r", "run --")
+    assert subcommands >= {"run", "replay"} and "ps" not in subcommands
+    assert options >= {"--detach", "--tty", "--url"}
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
