@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from actors.guarded import GuardedActor
+from actors.log_context import session_tag
 from actors.messages import Address, Audited, OpenAudit
 from actors.pool import Pool
 from protocol.errors import ExecServerError
@@ -77,11 +78,6 @@ def ended(
     """A process is over. `exit_code` None: nobody waited to see it, as at the end of its session."""
     tag = session_tag(session_id)
     return Audited(now_ms(), "ended", tag, process_id, pid=pid, exit_code=exit_code, signal=signal, reason=reason)
-
-
-def session_tag(session_id: str) -> str:
-    """What stands for a session where its id must not: who knows the id owns the session."""
-    return sha256(session_id.encode()).hexdigest()[:16]
 
 
 def now_ms() -> int:

@@ -6,6 +6,7 @@ takes its ProcessActors with it.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from actors.answers import unknown_process_answer
 from actors.deadlines import Deadlines
 from actors.flow import OutputFlow
 from actors.guarded import GuardedActor, log
+from actors.log_context import about
 from actors.messages import (
     Address,
     Answer,
@@ -291,6 +293,9 @@ class ConnectionActor(GuardedActor):
                 self.receiveMsg_Observe(each, self._router)
         self._tell_if_idle()
 
+    def about(self, process_id: str | None = None, **more: Any) -> dict[str, Any]:
+        return about(None if self._open is None else self._open.session_id, process_id, **more)
+
     def _tell(self, process: Process, message: Any) -> None:
         """Send to its actor, once there is one."""
         if process.waiting is None:
@@ -351,6 +356,8 @@ class ConnectionActor(GuardedActor):
         process = self._processes.get(message.process_id)
         if process is not None:
             process.pid, process.started_at_ms = message.pid, message.started_at_ms
+            if log.isEnabledFor(logging.INFO):
+                log.info("process started", extra=self.about(message.process_id, pid=message.pid))
             self._audit(audit.started, process.params, process.cwd, process.by, message.pid, message.started_at_ms)
 
     def receiveMsg_ProcessExits(self, message: ProcessExits, sender: Address) -> None:
@@ -359,6 +366,9 @@ class ConnectionActor(GuardedActor):
             self._stopped(process)
             process.exit_code, process.signal = message.exit_code, message.signal
             how = (message.exit_code, message.signal, message.reason)
+            if log.isEnabledFor(logging.INFO):
+                facts = dict(zip(("exit_code", "signal", "reason"), how, strict=True))
+                log.info("process exited", extra=self.about(message.process_id, pid=process.pid, **facts))
             self._audit(audit.ended, message.process_id, process.pid, *how)
 
     def _stopped(self, process: Process) -> None:
@@ -418,14 +428,14 @@ class ConnectionActor(GuardedActor):
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
         for family in self._services.lose(message.childAddress):
-            log.error("the actor for %s requests ended by itself", family)
+            log.error("the actor for %s requests ended by itself", family, extra=self.about())
             if self._bridge is not None:
                 self.send(self._bridge, ServiceLost(family, self._newest))
         lost = [each for each, process in self._processes.items() if process.actor == message.childAddress]
         if not lost:
             return  # one of those that were told to end
         process_id = lost[0]
-        log.error("the actor of process %r ended by itself", process_id)
+        log.error("the actor of a process ended by itself", extra=self.about(process_id))
         gone = self._processes.pop(process_id)
         if gone.running:
             self._stopped(gone)

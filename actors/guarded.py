@@ -37,16 +37,20 @@ class GuardedActor(ActorTypeDispatcher):
         try:
             handler(self, message, sender)
         except Exception as error:
-            log.exception("%s failed at %s", type(self).__name__, kind.__name__)
+            log.exception("%s failed at %s", type(self).__name__, kind.__name__, extra=self.about())
             try:
                 self.on_fault(message, sender, error)
             except Exception:
-                log.exception("%s could not clean up after %s", type(self).__name__, kind.__name__)
+                log.exception("%s could not clean up after %s", type(self).__name__, kind.__name__, extra=self.about())
         return self.watch()
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian is to watch for this actor from now on."""
         return None
+
+    def about(self) -> dict[str, Any]:
+        """`extra` of a log call: what this actor is about (actors.log_context)."""
+        return {}
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         """Make good after a handler failed at `message`: answer whoever waits, end what cannot go on."""

@@ -23,6 +23,7 @@ from actors.child.spawn import Child, spawn_at_once, spawn_soon
 from actors.child_input import ChildInput
 from actors.deadlines import Deadlines
 from actors.guarded import GuardedActor, log
+from actors.log_context import about
 from actors.lull import Lull
 from actors.messages import (
     Address,
@@ -141,6 +142,9 @@ class ProcessActor(GuardedActor):
 
     def watch(self) -> ThespianWatch | None:
         return None if self._lull.resting else self._watch
+
+    def about(self) -> dict[str, Any]:
+        return about(self._start.session_id, self._process_id) if hasattr(self, "_start") else {}
 
     # -- start ----------------------------------------------------------------------------------------------------
 
@@ -684,7 +688,7 @@ class ProcessActor(GuardedActor):
             self._fail_start(InternalError(f"the start failed inside the server: {error}"))
             self._let_go()
         elif self._state in (State.RUNNING, State.EXITED):
-            log.error("process %r is ended after a fault of the server", self._process_id)
+            log.error("the process is ended after a fault of the server", extra=self.about())
             self._tell_end("terminated")
             self._let_go()
             self._state = State.CLOSED

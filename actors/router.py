@@ -17,6 +17,7 @@ from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 from actors.deadlines import Deadlines
 from actors.figures import Figures
 from actors.guarded import GuardedActor, log
+from actors.log_context import about
 from actors.messages import (
     Address,
     Alive,
@@ -266,6 +267,7 @@ class RouterActor(GuardedActor):
     def _attach(self, session: Session, client: Client) -> None:
         assert self._config is not None
         settings = self._config.settings
+        log.info("session attached", extra=about(session.session_id, peer=client.name[0]))
         session.bridge = client.bridge
         self._deadlines.cancel(("expiry", session.session_id))
         result = InitializeResult(
@@ -302,6 +304,7 @@ class RouterActor(GuardedActor):
                 return
 
     def _detach(self, session: Session) -> None:
+        log.info("session detached", extra=about(session.session_id))
         self.send(session.connection, BridgeDetached(session.bridge))
         self._leave_others(session)
         session.bridge = None
@@ -310,6 +313,7 @@ class RouterActor(GuardedActor):
         self._deadlines.set(("expiry", session.session_id), session.ttl)
 
     def _end(self, session: Session) -> None:
+        log.info("session ended", extra=about(session.session_id))
         self._forget(session)
         self.send(session.connection, ActorExitRequest())
 
@@ -604,7 +608,7 @@ class RouterActor(GuardedActor):
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
         for session in list(self._sessions.values()):
             if session.connection == message.childAddress:
-                log.error("the actor of session %s ended by itself", session.session_id)
+                log.error("the actor of a session ended by itself", extra=about(session.session_id))
                 self._forget(session)
                 for client in session.contenders:
                     self.send(client.bridge, Failure(client.token, UnknownSession(session.session_id)))

@@ -74,6 +74,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_http_body: int = 64 << 20
     concurrent_requests: int = 1
     log_level: str = "warning"
+    log_format: str = "auto"
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -238,6 +239,7 @@ OPTIONS: tuple[Option, ...] = (
         "what is logged on stderr: debug, info, warning or error",
         live=True,
     ),
+    Option("log_format", _one_of("auto", "text", "json"), "NAME", "text, json, or auto: text on a terminal, else json"),
 )
 
 

@@ -62,6 +62,7 @@ class LastResort:
 
     def _leave(self, seconds: float) -> None:
         log.error("the end has taken %.1f seconds: leaving, and what is left to the guardian", seconds)
+        logging.shutdown()
         os._exit(0)
 
 

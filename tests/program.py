@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from actors.pool import FILE_POOL, SANDBOX_POOL, SPAWN_POOL
+from exec_server.logs import WRITER
 from tests.client import PATIENCE_S, Client, StdioLink, StdioMapLink
 from tests.encodings import ENCODINGS
 
 ROOT = Path(__file__).parent.parent
 LINE_LIMIT = 256 << 20
-POOLED = 1 + SPAWN_POOL.size + SANDBOX_POOL.size + FILE_POOL.size
+POOLED = 1 + SPAWN_POOL.size + SANDBOX_POOL.size + FILE_POOL.size + WRITER.size
 """Threads that a server may have for good: the loop's and those of its pools."""
 
 

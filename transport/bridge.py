@@ -21,6 +21,7 @@ from thespian.actors import ActorExitRequest, WakeupMessage
 from actors.deadlines import Deadlines
 from actors.figures import Histogram
 from actors.guarded import GuardedActor, log
+from actors.log_context import about
 from actors.messages import (
     Address,
     Alive,
@@ -164,6 +165,9 @@ class BridgeActor(GuardedActor):
         self._tally_due = False
         self._deadlines = Deadlines(self.wakeupAfter)
 
+    def about(self) -> dict[str, Any]:
+        return about(self._session_id)
+
     def receiveMsg_Open(self, message: Open, sender: Address) -> None:
         self._transport = message.transport
         self._router = message.router
@@ -240,7 +244,7 @@ class BridgeActor(GuardedActor):
             self._phase = Phase.READY
 
     def _violation(self, reason: str) -> None:
-        log.info("%s: closing the connection: %s", self._transport.peer, reason)
+        log.info("%s: closing the connection: %s", self._transport.peer, reason, extra=self.about())
         self._close(CLOSE_POLICY, reason)
 
     def _request(self, request: Request) -> None:
@@ -501,7 +505,7 @@ class BridgeActor(GuardedActor):
     def receiveMsg_InputEnded(self, message: InputEnded, sender: Address) -> None:
         """Carry out what was read, answer the waits with what there is, then close."""
         if message.reason:
-            log.warning("%s: the input is broken: %s", self._transport.peer, message.reason)
+            log.warning("%s: the input is broken: %s", self._transport.peer, message.reason, extra=self.about())
         self._input_ended = True
         self._watch_progress()
         self._take()
@@ -572,7 +576,7 @@ class BridgeActor(GuardedActor):
             self._transport.close(code, reason)
 
     def receiveMsg_TransportClosed(self, message: TransportClosed, sender: Address) -> None:
-        log.info("%s: closed: %s", self._transport.peer, message.reason)
+        log.info("%s: closed: %s", self._transport.peer, message.reason, extra=self.about())
         while self._phase in (Phase.ATTACHED, Phase.READY) and (arrived := self._transport.take(TAKEN_A_TURN)):
             # What arrived before the cut is carried out; the answers have nowhere to go.
             for data in arrived:

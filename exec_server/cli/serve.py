@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
@@ -12,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.audit import append_to
-from exec_server import config
+from exec_server import config, logs
 from exec_server.access import AccessError, admission_of, tls_of, warn_of_open_doors
 from exec_server.config import Config, ConfigError
 from exec_server.life import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
@@ -63,11 +62,7 @@ def serve(argv: Sequence[str]) -> int:
         except OSError as error:
             return fail(f"cannot write the audit log {settings.audit}: {error.strerror}")
     measures = Measures(settings.open_files)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logs.begin(settings.log_level, settings.log_format)
     try:
         run(program(argv, settings, entrance, measures))
     except MetricsError as error:
