@@ -30,6 +30,8 @@ from actors.messages import (
     BridgeAttached,
     BridgeDetached,
     Call,
+    Describe,
+    Described,
     Detach,
     Drain,
     DropRecord,
@@ -119,6 +121,29 @@ class Process:
     """Nothing more will be told of it."""
     exit_code: int | None = None
     signal: str | None = None
+
+    @property
+    def state(self) -> str:
+        """For a dump."""
+        if self.waiting is not None:
+            return "asked"
+        if self.running:
+            return "starting" if self.pid is None else "running"
+        return "closed" if self.ended else "exited"
+
+    def described(self, show_argv: bool) -> dict[str, Any]:
+        """For a dump: a JSON object."""
+        params = self.params
+        return {
+            "process": params.process_id,
+            "state": self.state,
+            "pid": self.pid,
+            "tty": params.tty,
+            "startedAtMs": self.started_at_ms,
+            "exitCode": self.exit_code,
+            "signal": self.signal,
+            **({"argv": params.argv} if show_argv else {}),
+        }
 
     def entry(self) -> ProcessEntry:
         """The process as process/list shows it."""
@@ -349,6 +374,11 @@ class ConnectionActor(GuardedActor):
                 self.send(message.bridge, Answer(message.token, EnvironmentStatus()))
             case method:
                 self.send(message.bridge, Failure(message.token, MethodNotFound(method)))
+
+    def receiveMsg_Describe(self, message: Describe, router: Address) -> None:
+        if self._open is not None:
+            processes = [process.described(message.show_argv) for process in self._processes.values()]
+            self.send(router, Described(self._open.session_id, processes))
 
     # -- what processes tell ------------------------------------------------------------------------------------
 

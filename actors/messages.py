@@ -377,6 +377,31 @@ class Tally(msgspec.Struct, frozen=True, gc=False):
     """Method -> actors.figures.Histogram."""
 
 
+class Dump(msgspec.Struct, frozen=True, gc=False):
+    """Server to router: what sessions and processes are there? Answered with Dumped."""
+
+    show_argv: bool
+
+
+class Dumped(msgspec.Struct, frozen=True, gc=False):
+    """The router's answer to Dump: a list of JSON objects."""
+
+    sessions: Any
+
+
+class Describe(msgspec.Struct, frozen=True, gc=False):
+    """Router to ConnectionActor, for a Dump: which processes has the session? Answered with Described."""
+
+    show_argv: bool
+
+
+class Described(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: its processes, as a list of JSON objects."""
+
+    session_id: str
+    processes: Any
+
+
 class Measure(msgspec.Struct, frozen=True, gc=False):
     """Server to router: what is there, and what has been counted? Answered with Measured."""
 

@@ -17,7 +17,7 @@ from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 from actors.deadlines import Deadlines
 from actors.figures import Figures
 from actors.guarded import GuardedActor, log
-from actors.log_context import about
+from actors.log_context import about, session_tag
 from actors.messages import (
     Address,
     Alive,
@@ -33,10 +33,14 @@ from actors.messages import (
     Configure,
     Configured,
     Congested,
+    Describe,
+    Described,
     Detach,
     Displaced,
     Drain,
     DropRecord,
+    Dump,
+    Dumped,
     EndWaits,
     Failure,
     HoldOutput,
@@ -110,6 +114,10 @@ EXTENSIONS = [
 """The additions to the wire that are always in force, by the names of docs/protocol.md."""
 
 
+DUMP_S = 2.0
+"""How long sessions may take to tell what they have, in seconds; those that do not are dumped without."""
+
+
 def in_force(*, screen: bool, record: bool) -> list[str]:
     """All additions that are in force, where screens can be rendered, and terminals recorded."""
     more = {"screen": screen, "record": record}
@@ -144,6 +152,15 @@ class Session:
     contenders: list[Client] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class Dumping:
+    """A dump that is being made."""
+
+    asker: Address
+    awaited: set[str]
+    found: dict[str, dict[str, Any]]
+
+
 class RouterActor(GuardedActor):
     """Creates and finds sessions, keeps the clocks of detached ones, and demultiplexes events to bridges.
 
@@ -158,6 +175,7 @@ class RouterActor(GuardedActor):
         self._by_observe_id: dict[str, Session] = {}
         self._observers = Observers()
         self._figures = Figures()
+        self._dumping: Dumping | None = None
         self._asked: dict[tuple[str, str], tuple[str, Observe]] = {}
         """Attachments whose Replay is awaited: observer and alias -> observed session, question."""
         self._deadlines = Deadlines(self.wakeupAfter)
@@ -321,6 +339,7 @@ class RouterActor(GuardedActor):
         del self._sessions[session.session_id]
         del self._by_observe_id[session.observe_id]
         self._totals.end_session(session.session_id)
+        self._stop_awaiting(session.session_id)
         self._busy.discard(session.session_id)
         self._tell_if_idle()
         self._void_requests(session.session_id, None)
@@ -371,6 +390,9 @@ class RouterActor(GuardedActor):
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
         for key in self._deadlines.due(message.payload):
             what, session_id = cast(tuple[str, str], key)
+            if what == "dump":
+                self._tell_dump()
+                continue
             session = self._sessions.get(session_id)
             if session is None:
                 continue
@@ -457,6 +479,40 @@ class RouterActor(GuardedActor):
         figures.running_processes, figures.finished_processes = totals.running, totals.finished
         figures.retained_bytes = totals.retained_bytes
         self.send(sender, Measured(copy.deepcopy(figures)))
+
+    def receiveMsg_Dump(self, message: Dump, sender: Address) -> None:
+        self._tell_dump()  # of whoever asked before, as far as it is there
+        self._dumping = Dumping(sender, set(self._sessions), {})
+        for session in self._sessions.values():
+            self._dumping.found[session.session_id] = {
+                "session": session_tag(session.session_id),
+                "attached": session.bridge is not None,
+                "ttlSeconds": session.ttl,
+                "congested": session.congested,
+                "contenders": len(session.contenders),
+                "processes": None,
+            }
+            self.send(session.connection, Describe(message.show_argv))
+        self._deadlines.set(("dump", ""), DUMP_S)
+        self._stop_awaiting("")
+
+    def receiveMsg_Described(self, message: Described, connection: Address) -> None:
+        dumping = self._dumping
+        if dumping is not None and message.session_id in dumping.awaited:
+            dumping.found[message.session_id]["processes"] = message.processes
+            self._stop_awaiting(message.session_id)
+
+    def _stop_awaiting(self, session_id: str) -> None:
+        if self._dumping is not None:
+            self._dumping.awaited.discard(session_id)
+            if not self._dumping.awaited:
+                self._tell_dump()
+
+    def _tell_dump(self) -> None:
+        dumping, self._dumping = self._dumping, None
+        if dumping is not None:
+            self._deadlines.cancel(("dump", ""))
+            self.send(dumping.asker, Dumped(list(dumping.found.values())))
 
     def receiveMsg_NearLimit(self, message: NearLimit, sender: Address) -> None:
         self._totals.note_near(message.limit, message.used, message.maximum)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,6 +25,8 @@ from actors.messages import (
     Configured,
     Displaced,
     Drain,
+    Dump,
+    Dumped,
     Measure,
     Measured,
     Reconfigure,
@@ -179,6 +182,35 @@ class Server:
 
         self._idle.clear()
         transport.open(notify)
+
+    async def dump(self, show_argv: bool = False) -> dict[str, Any]:
+        """What there is inside, as a JSON object. Raises RuntimeError if the router does not answer."""
+        answer = await self._engine.aask(self._router, Dump(show_argv), ANSWER_S)
+        if not isinstance(answer, Dumped):
+            raise RuntimeError(f"the router did not tell what it has: {answer!r}")
+        engine = self._engine
+        living, waiting = engine.living(), engine.waiting()
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "openFiles": open_files.open_files(),
+            "deadLetters": engine.dead_letters,
+            "deepestMailbox": engine.deepest_mailbox,
+            "actors": [
+                {
+                    "class": name,
+                    "living": living.get(name, 0),
+                    "waitingMessages": waiting.get(name, 0),
+                    "handledMessages": messages,
+                    "handlerSeconds": round(seconds, 6),
+                }
+                for name, (messages, seconds) in sorted(engine.handled().items())
+            ],
+            "connections": [
+                {"peer": transport.peer, "outboundBytes": transport.buffered()} for transport in self._bridges
+            ],
+            "sessions": answer.sessions,
+        }
 
     async def metrics(self) -> bytes:
         """The figures of now, in the text format of Prometheus. Raises RuntimeError if the router does not answer."""

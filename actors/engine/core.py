@@ -32,7 +32,7 @@ import copy
 import logging
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -197,6 +197,10 @@ class Runtime:
             if cell.inbox is not None and cell.info is not None:
                 found[cell.info.name] = found.get(cell.info.name, 0) + len(cell.inbox)
         return found
+
+    def living(self) -> dict[str, int]:
+        """How many actors there are, by class."""
+        return dict(Counter(cell.info.name for cell in self._cells.values() if cell.info is not None))
 
     def handled(self) -> dict[str, tuple[int, float]]:
         """By actor class: how many messages were handled, and the seconds that it took."""

@@ -25,6 +25,7 @@ COMMANDS = {
     "info": "exec_server.cli.info:info",
     "completion": "exec_server.cli.completion:completion",
     "config": "exec_server.cli.config:app",
+    "debug": "exec_server.cli.debug:app",
     "doctor": "exec_server.cli.doctor:doctor",
     "replay": "exec_server.cli.replay:replay",
     "schema": "exec_server.cli.schema:schema",

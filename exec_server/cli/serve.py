@@ -14,6 +14,7 @@ from actors.audit import append_to
 from exec_server import config, logs
 from exec_server.access import AccessError, admission_of, tls_of, warn_of_open_doors
 from exec_server.config import Config, ConfigError
+from exec_server.dump import Dumper
 from exec_server.life import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
 from exec_server.measures import Measures
 from exec_server.reload import Reloader
@@ -146,6 +147,8 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
     reloader = Reloader(argv, settings, entrance.url, server, notifier)
     hang_up = stop.ask if os.isatty(0) else reloader.request
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+    dumper = Dumper(server)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, dumper.request)
     watchers: MetricsPort | None = None
     try:
         watchers = await metrics_port(settings, server)
@@ -165,20 +168,21 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         notifier.stopping(seconds)
         if watchers is not None:
             watchers.ready = False
-        await end(server, reloader, stop, measures)
+        await end(server, reloader, stop, measures, dumper)
         if watchers is not None:
             await watchers.close()
         notifier.end()
         last_resort.cancel()
 
 
-async def end(server: Server, reloader: Reloader, stop: Stop, measures: Measures) -> None:
+async def end(server: Server, reloader: Reloader, stop: Stop, measures: Measures, dumper: Dumper) -> None:
     """End everything: at most as long as the grace of the settings and AFTER_GRACE_S."""
     listener = reloader.listener
     if listener is not None:
         listener.close()
     await reloader.end()
     await server.drain(reloader.config.grace, stop.hurried)
+    await dumper.end()
     await server.stop()
     if listener is not None:
         await listener.wait_closed(LAST_BYTES_S)
