@@ -63,6 +63,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     http_bodies_total: int = 256 << 20
     open_files: int = 0
     metrics_listen: str = ""
+    otel: bool = False
     grace: float = 2.0
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
@@ -215,6 +216,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("retained_output_total", _size(1), "BYTES", "output that is kept of all processes", live=True),
     Option("http_bodies_total", _size(1), "BYTES", "HTTP bodies of all sessions that wait for their ends", live=True),
     Option("metrics_listen", str, "IP:PORT", "answer /metrics, /livez and /readyz there; needs exec-server[metrics]"),
+    Option("otel", _yes_or_no, "YES|NO", "send traces as the OTEL_* variables say; needs exec-server[otel]"),
     Option("open_files", _open_files, "N", "soft limit of open files of the server; 0: the hard one"),
     Option("grace", _seconds, "S", "how long running processes have when the server is told to end", live=True),
     Option(

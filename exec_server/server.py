@@ -41,6 +41,7 @@ from exec_server.config import Config
 from exec_server.facts import environment_info
 from transport.bridge import BridgeActor, Open
 from transport.interface import Transport, TransportClosed, TransportEvent
+from transport.tracing import Tracer
 
 log = logging.getLogger("exec_server")
 
@@ -105,8 +106,9 @@ class Server:
     `connect` gives it a transport; `stop` ends every session. Not to be used after `stop`.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, tracer: Tracer | None = None) -> None:
         self._settings = settings
+        self._tracer = tracer
         self._system: ActorSystem | None = None
         self._engine: ActorSystemBase
         self._router: Any = None
@@ -170,7 +172,7 @@ class Server:
         assert self._system is not None
         bridge = self._system.createActor(BridgeActor)
         self._bridges[transport] = bridge
-        self._engine.post(bridge, Open(transport, self._router, self._settings))
+        self._engine.post(bridge, Open(transport, self._router, self._settings, self._tracer))
 
         def notify(event: TransportEvent) -> None:
             self._engine.post(bridge, event)

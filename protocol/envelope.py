@@ -16,7 +16,7 @@ twice.
 
 
 class Trace(msgspec.Struct, frozen=True, gc=False):
-    """W3C trace context of a request. Accepted, and used by nothing yet."""
+    """W3C trace context of a request, which a traced server continues."""
 
     traceparent: str | None = None
     tracestate: str | None = None

@@ -78,6 +78,7 @@ from transport.interface import (
     Transport,
     TransportClosed,
 )
+from transport.tracing import Tracer
 from transport.unanswered import Unanswered, subject, void_with_process, void_with_service, why
 
 TAKEN_A_TURN = 64
@@ -101,6 +102,7 @@ class Open(msgspec.Struct, frozen=True, gc=False):
     transport: Any
     router: Address
     settings: Settings
+    tracer: Tracer | None = None
 
 
 class TakeMore(msgspec.Struct, frozen=True, gc=False):
@@ -124,6 +126,8 @@ class Pending(Unanswered, frozen=True, gc=False):
     method: str = "initialize"
     since: float = 0.0
     """When it came, by `time.monotonic`, where that is measured."""
+    span: Any = None
+    """What the tracer made of it."""
 
 
 class BridgeActor(GuardedActor):
@@ -162,6 +166,7 @@ class BridgeActor(GuardedActor):
         self._sent_bytes = 0
         self._durations: dict[str, Histogram] = {}
         self._measure = False
+        self._tracer: Tracer | None = None
         self._tally_due = False
         self._deadlines = Deadlines(self.wakeupAfter)
 
@@ -173,6 +178,7 @@ class BridgeActor(GuardedActor):
         self._router = message.router
         self._settings = message.settings
         self._measure = message.settings.measure
+        self._tracer = message.tracer
         self._near_pending = near(message.settings.max_pending_requests)
         self._codec = codec_of(message.transport.subprotocol)
         self._dialect = Dialect(message.transport.subprotocol)
@@ -288,7 +294,8 @@ class BridgeActor(GuardedActor):
         )
         name, target = subject(params, self._session_id)
         since = monotonic() if self._measure else 0.0
-        pending = Pending(method.family, name, target, request.id, write_bytes, is_read, request.method, since)
+        span = None if self._tracer is None else self._tracer.begin(request.method, request.trace)
+        pending = Pending(method.family, name, target, request.id, write_bytes, is_read, request.method, since, span)
         token = self._hold(pending)
         seed = self._dialect.read_returns_when_exited
         call = Call(token, self.myAddress, request.method, params, seed)
@@ -326,6 +333,7 @@ class BridgeActor(GuardedActor):
         pending = self._release(message.token)
         if pending is None:
             return
+        self._end_span(pending, None)
         try:
             result = message.result
             if isinstance(result, ProcessWriteResult):
@@ -341,6 +349,7 @@ class BridgeActor(GuardedActor):
         pending = self._release(message.token)
         if pending is None:
             return
+        self._end_span(pending, str((message.error.data or {}).get("kind", message.error.code)))
         if self._phase is Phase.INITIALIZING:
             self._phase = Phase.NEW
             self._session_id = None
@@ -370,6 +379,7 @@ class BridgeActor(GuardedActor):
     def _fail_pending(self, token: int, reason: str) -> None:
         pending = self._release(token)
         if pending is not None:
+            self._end_span(pending, "actorLost")
             self._send_error(pending.request_id, ActorLost(reason))
         self._close_if_finished()
 
@@ -386,6 +396,16 @@ class BridgeActor(GuardedActor):
                 durations = self._durations[pending.method] = Histogram()
             durations.observe(monotonic() - pending.since)
         return pending
+
+    def _end_span(self, pending: Pending, error: str | None) -> None:
+        if pending.span is not None and self._tracer is not None:
+            self._tracer.end(pending.span, error)
+
+    def _forget_pending(self) -> None:
+        """The connection is gone, and with it whoever waited."""
+        for pending in self._pending.values():
+            self._end_span(pending, "connectionClosed")
+        self._pending.clear()
 
     # -- figures ------------------------------------------------------------------------------------------------
 
@@ -571,7 +591,7 @@ class BridgeActor(GuardedActor):
     def _close(self, code: int, reason: str) -> None:
         if self._phase is not Phase.CLOSED:
             self._phase = Phase.CLOSED
-            self._pending.clear()
+            self._forget_pending()
             self._outbox.clear()
             self._transport.close(code, reason)
 
@@ -582,7 +602,7 @@ class BridgeActor(GuardedActor):
             for data in arrived:
                 self._receive(data)
         self._phase = Phase.CLOSED
-        self._pending.clear()
+        self._forget_pending()
         self._outbox.clear()
         self._leave()
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from exec_server.metrics_port import MetricsPort
+    from exec_server.tracing import OpenTelemetry
 
 LEAVING_S = 0.5
 """How long the guardian may take to end what a server leaves that could not end by itself, in seconds."""
@@ -66,19 +67,30 @@ def serve(argv: Sequence[str]) -> int:
     logs.begin(settings.log_level, settings.log_format)
     try:
         run(program(argv, settings, entrance, measures))
-    except MetricsError as error:
+    except WatchingError as error:
         return fail(str(error))
     except OSError as error:
         return fail(f"cannot listen on {settings.listen}: {error.strerror}")
     return 0
 
 
-class MetricsError(Exception):
-    """There can be no metrics; the text says why, on one line."""
+class WatchingError(Exception):
+    """There can be no metrics, or no traces; the text says why, on one line."""
+
+
+def tracer_of(settings: Config) -> OpenTelemetry | None:
+    """What traces requests, where that is asked for. Raises WatchingError."""
+    if not settings.otel:
+        return None
+    try:
+        from exec_server.tracing import OpenTelemetry
+    except ImportError:
+        raise WatchingError("--otel needs `pip install 'exec-server[otel]'`") from None
+    return OpenTelemetry()
 
 
 async def metrics_port(settings: Config, server: Server) -> MetricsPort | None:
-    """The port for whoever watches over the server, where there is to be one. Raises MetricsError."""
+    """The port for whoever watches over the server, where there is to be one. Raises WatchingError."""
     if not settings.metrics_listen:
         return None
     from exec_server.metrics_port import MetricsPort, parse_address
@@ -86,14 +98,14 @@ async def metrics_port(settings: Config, server: Server) -> MetricsPort | None:
     try:
         from exec_server import metrics
     except ImportError:
-        raise MetricsError("--metrics-listen needs `pip install 'exec-server[metrics]'`") from None
+        raise WatchingError("--metrics-listen needs `pip install 'exec-server[metrics]'`") from None
     port = MetricsPort(server.metrics, metrics.CONTENT_TYPE)
     try:
         url = await port.listen(parse_address(settings.metrics_listen))
     except ValueError as error:
-        raise MetricsError(f"--metrics-listen: {error}") from None
+        raise WatchingError(f"--metrics-listen: {error}") from None
     except OSError as error:
-        raise MetricsError(f"cannot listen on {settings.metrics_listen}: {error.strerror}") from None
+        raise WatchingError(f"cannot listen on {settings.metrics_listen}: {error.strerror}") from None
     print(f"exec-server metrics on {url}/metrics", file=sys.stderr, flush=True)
     return port
 
@@ -140,7 +152,8 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
     """The life of the server. Raises OSError if it cannot listen."""
     stop = Stop()
     stop.obey(*END_SIGNALS)
-    server = Server(settings_of(settings))
+    tracer = tracer_of(settings)
+    server = Server(settings_of(settings), tracer)
     await server.start()
     measures.begin()
     notifier = Notifier()
@@ -171,6 +184,8 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         await end(server, reloader, stop, measures, dumper)
         if watchers is not None:
             await watchers.close()
+        if tracer is not None:
+            await asyncio.to_thread(tracer.close)
         notifier.end()
         last_resort.cancel()
 
