@@ -40,6 +40,7 @@ from actors.messages import (
     Failure,
     Forget,
     Forgotten,
+    HandlesLost,
     HoldOutput,
     Idle,
     MayStart,
@@ -242,7 +243,9 @@ class ConnectionActor(GuardedActor):
         service = self._services.find(family)
         if service is None:
             service = self._services.make(family)
-            self.send(service, OpenService(self._open.settings, self._attached, self._flow.held))
+            opened = self._open
+            facts = (opened.settings, self._attached, self._flow.held, opened.session_id, self._router)
+            self.send(service, OpenService(*facts))
         return service
 
     def _pass_on(self, message: Call, process_id: str) -> None:
@@ -459,6 +462,8 @@ class ConnectionActor(GuardedActor):
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: Address) -> None:
         for family in self._services.lose(message.childAddress):
             log.error("the actor for %s requests ended by itself", family, extra=self.about())
+            if family == "filesystem" and self._open is not None:
+                self.send(self._router, HandlesLost(self._open.session_id))
             if self._bridge is not None:
                 self.send(self._bridge, ServiceLost(family, self._newest))
         lost = [each for each, process in self._processes.items() if process.actor == message.childAddress]

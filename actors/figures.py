@@ -32,13 +32,14 @@ class Histogram(msgspec.Struct):
 
 
 class Figures(msgspec.Struct):
-    """What the router knows. Totals since the start of the server, but for the first five, which are of now."""
+    """What the router knows. Totals since the start of the server, but for the first six, which are of now."""
 
     sessions: int = 0
     attached_sessions: int = 0
     running_processes: int = 0
     finished_processes: int = 0
     retained_bytes: int = 0
+    file_handles: int = 0
     starts: dict[str, int] = msgspec.field(default_factory=lambda: {"pipe": 0, "tty": 0})
     failed_starts: int = 0
     exits: dict[str, int] = msgspec.field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from threading import Lock
 
 from actors.filesystem.handles import FileHandle
@@ -30,6 +31,8 @@ class Lane:
         """Whether it waits for its turn, or a request about it is carried out."""
         self.counted = False
         """Whether it is one of MAX_HANDLES."""
+        self.granted = False
+        """Whether it is counted among the handles of all sessions."""
         self._lock = Lock()
         self._busy = False
         self._abandoned = False
@@ -75,7 +78,9 @@ class Lane:
 class FileTable:
     """The handles and watches of one connection; they end with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_closed: Callable[[], object]) -> None:
+        """`on_closed` is called for each handle that was `granted`, when it is closed or about to be."""
+        self._on_closed = on_closed
         self.watches: dict[int, tuple[Watch, Address]] = {}
         """With the bridge that is to be told."""
         self.looking = False
@@ -107,11 +112,18 @@ class FileTable:
         """After a request about this handle: count it no more if it is closed, forget it if nothing waits for it."""
         if self.is_retired and not lane.queued and lane.handle.fd is not None:
             lane.abandon()
+            self._let_go(lane)
         elif lane.handle.fd is None and lane.counted:
             lane.counted = False
             self._open -= 1
+            self._let_go(lane)
         if not lane.queued and (lane.handle.fd is None or self.is_retired):
             self._lanes.pop(lane.handle.id, None)
+
+    def _let_go(self, lane: Lane) -> None:
+        if lane.granted:
+            lane.granted = False
+            self._on_closed()
 
     def retire(self) -> None:
         """The connection is gone: handles are closed after the writes to them that arrived, watches end now."""

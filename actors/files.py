@@ -26,7 +26,10 @@ from actors.messages import (
     BridgeDetached,
     Call,
     Failure,
+    HandleClosed,
+    HoldJudged,
     HoldOutput,
+    MayHold,
     Notify,
     OpenService,
     ReleaseOutput,
@@ -83,7 +86,12 @@ class FilesActor(GuardedActor):
         super().__init__()
         self._attached: BridgeAttached | None = None
         self._held = False
-        self._table = FileTable()
+        self._session_id = ""
+        self._router: Address = None
+        self._asked: dict[int, Lane] = {}
+        """Handles that may be opened when the router lets them."""
+        self._number = 0
+        self._table = FileTable(self._handle_closed)
         self._retired: list[FileTable] = []
         """Tables of former connections that still have something to write."""
         self._waiting: deque[Call | Lane] = deque()
@@ -97,6 +105,8 @@ class FilesActor(GuardedActor):
     def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
         self._attached = message.attached
         self._held = message.held
+        self._session_id = message.session_id
+        self._router = message.router
 
     def receiveMsg_BridgeAttached(self, message: BridgeAttached, connection: Address) -> None:
         self._attached = message
@@ -110,7 +120,7 @@ class FilesActor(GuardedActor):
         self._waiting = deque(each for each in self._waiting if isinstance(each, Lane) or changes(each))
         self._retired.append(self._table)
         self._table.retire()
-        self._table = FileTable()
+        self._table = FileTable(self._handle_closed)
         self._forget_retired()
         self._go_on()
 
@@ -180,9 +190,29 @@ class FilesActor(GuardedActor):
             text = f"at most {MAX_HANDLES} file handles may be open per connection"
             self._running += 1
             self.receiveMsg_Done(Done(call, table, lane, InvalidRequest(text, {"kind": "tooMany"})), self.myAddress)
+        elif isinstance(call.params, OpenParams) and not lane.granted:
+            self._running += 1
+            self._number += 1
+            self._asked[self._number] = lane
+            lane.waiting.appendleft(call)  # should the session end meanwhile, it is still to be carried out
+            self.send(self._router, MayHold(self._session_id, self._number))
         else:
             lane.begin()
             self._begin(call, table, lane)
+
+    def receiveMsg_HoldJudged(self, message: HoldJudged, router: Address) -> None:
+        lane = self._asked.pop(message.number)
+        if message.error is not None and lane.waiting and isinstance(lane.waiting[0].params, OpenParams):
+            call = lane.waiting.popleft()
+            self.receiveMsg_Done(Done(call, lane.table, lane, message.error), self.myAddress)
+            return
+        lane.granted = message.error is None
+        self._running -= 1
+        self._begin_in(lane)
+        self._go_on()
+
+    def _handle_closed(self) -> None:
+        self.send(self._router, HandleClosed(self._session_id))
 
     def _begin(self, call: Call, table: FileTable, lane: Lane | None) -> None:
         self._running += 1

@@ -215,6 +215,8 @@ class OpenService(msgspec.Struct, frozen=True, gc=False):
     settings: Settings
     attached: BridgeAttached | None
     held: bool
+    session_id: str = ""
+    router: Address = None
 
 
 class ServiceLost(msgspec.Struct, frozen=True, gc=False):
@@ -358,6 +360,32 @@ class DropRecord(msgspec.Struct, frozen=True, gc=False):
     """Router to ConnectionActor: forget this finished process, others need its room."""
 
     process_id: str
+
+
+class MayHold(msgspec.Struct, frozen=True, gc=False):
+    """FilesActor to router, before it opens a file: is there room for one more handle? Answered with HoldJudged."""
+
+    session_id: str
+    number: int
+
+
+class HoldJudged(msgspec.Struct, frozen=True, gc=False):
+    """Router to FilesActor: the handle may be opened, and is counted; or not, and why."""
+
+    number: int
+    error: ExecServerError | None
+
+
+class HandleClosed(msgspec.Struct, frozen=True, gc=False):
+    """FilesActor to router: a handle that was counted is closed, or was never opened."""
+
+    session_id: str
+
+
+class HandlesLost(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to router: the FilesActor of this session is gone, and its handles with it."""
+
+    session_id: str
 
 
 class NearLimit(msgspec.Struct, frozen=True, gc=False):

@@ -43,9 +43,13 @@ from actors.messages import (
     Dumped,
     EndWaits,
     Failure,
+    HandleClosed,
+    HandlesLost,
+    HoldJudged,
     HoldOutput,
     Idle,
     Initialize,
+    MayHold,
     MayStart,
     Measure,
     Measured,
@@ -443,6 +447,23 @@ class RouterActor(GuardedActor):
             self._figures.count(self._figures.starts, "tty" if message.tty else "pipe")
         self.send(connection, StartJudged(message.process_id, error))
 
+    def receiveMsg_MayHold(self, message: MayHold, files: Address) -> None:
+        if message.session_id not in self._sessions:
+            return  # it is about to end, with all it has
+        error = None
+        try:
+            self._totals.hold(message.session_id)
+        except LimitReached as refused:
+            error = refused
+            self._count_refusal(refused)
+        self.send(files, HoldJudged(message.number, error))
+
+    def receiveMsg_HandleClosed(self, message: HandleClosed, files: Address) -> None:
+        self._totals.let_go(message.session_id)
+
+    def receiveMsg_HandlesLost(self, message: HandlesLost, connection: Address) -> None:
+        self._totals.lose_handles(message.session_id)
+
     def _count_refusal(self, error: LimitReached) -> None:
         assert error.data is not None
         self._figures.count(self._figures.refusals, error.data["limit"])
@@ -478,6 +499,7 @@ class RouterActor(GuardedActor):
         figures.attached_sessions = sum(session.bridge is not None for session in self._sessions.values())
         figures.running_processes, figures.finished_processes = totals.running, totals.finished
         figures.retained_bytes = totals.retained_bytes
+        figures.file_handles = totals.handles
         self.send(sender, Measured(copy.deepcopy(figures)))
 
     def receiveMsg_Dump(self, message: Dump, sender: Address) -> None:

@@ -38,6 +38,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Starts a second of all sessions; twice as many at once."""
     retained_output_total: int = 2 << 30
     """Output that is kept of all processes; the oldest finished ones go first."""
+    max_file_handles: int = 10_000
+    """Open file handles of all sessions; a connection has 128 at most."""
     http_bodies_total: int = 256 << 20
     """Bodies of responses of all sessions that are kept until they are whole and passed on."""
     initialize_timeout: float = 60.0

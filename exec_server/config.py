@@ -60,6 +60,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_message: int = 64 << 20
     initialize_timeout: float = 60.0
     retained_output_total: int = 2 << 30
+    max_file_handles: int = 10_000
     http_bodies_total: int = 256 << 20
     open_files: int = 0
     metrics_listen: str = ""
@@ -214,6 +215,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("max_message", _size(4096), "BYTES", "the longest message that a client may send"),
     Option("initialize_timeout", _positive_seconds, "S", "how long a WebSocket may be there uninitialized", live=True),
     Option("retained_output_total", _size(1), "BYTES", "output that is kept of all processes", live=True),
+    Option("max_file_handles", _count, "N", "how many file handles of all sessions may be open", live=True),
     Option("http_bodies_total", _size(1), "BYTES", "HTTP bodies of all sessions that wait for their ends", live=True),
     Option("metrics_listen", str, "IP:PORT", "answer /metrics, /livez and /readyz there; needs exec-server[metrics]"),
     Option("otel", _yes_or_no, "YES|NO", "send traces as the OTEL_* variables say; needs exec-server[otel]"),

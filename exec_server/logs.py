@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -111,7 +110,7 @@ class StderrHandler(logging.Handler):
 
 def begin(level: str, form: str) -> None:
     """Log to stderr from now on. `form`: `text`, `json`, or `auto`, which is text on a terminal, else JSON."""
-    as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    as_text = form == "text" or (form == "auto" and os.isatty(2))
     handler = StderrHandler()
     handler.setFormatter(TextFormatter() if as_text else JsonFormatter())
     root = logging.getLogger()

@@ -80,6 +80,7 @@ def families(reading: Reading) -> Iterator[Any]:
     yield counters("handled_messages", "Messages that actors have handled.", "actor", handled)
     seconds = {name: taken for name, (_, taken) in reading.handled.items()}
     yield counters("handler_seconds", "Time that their handlers took.", "actor", seconds)
+    yield gauge("file_handles", "Open file handles of clients.", figures.file_handles)
     yield gauge("open_files", "Open descriptors of the server.", reading.open_files)
 
 

@@ -84,6 +84,7 @@ def settings_of(config: Config) -> Settings:
         start_rate=config.start_rate,
         max_pending_requests=config.max_pending_requests,
         retained_output_total=config.retained_output_total,
+        max_file_handles=config.max_file_handles,
         http_bodies_total=config.http_bodies_total,
         initialize_timeout=config.initialize_timeout,
         measure=bool(config.metrics_listen),
@@ -96,7 +97,7 @@ def settings_of(config: Config) -> Settings:
 
 def limits_of(settings: Settings) -> dict[str, int]:
     """What is in the metrics for comparison."""
-    names = ("max_sessions", "max_processes", "retained_output_total", "start_rate")
+    names = ("max_sessions", "max_processes", "max_file_handles", "retained_output_total", "start_rate")
     return {**{name: getattr(settings, name) for name in names}, "open_files": open_files.limit()}
 
 

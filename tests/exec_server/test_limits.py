@@ -258,6 +258,32 @@ async def test_http_bodies_of_all_sessions() -> None:
             assert len(await body.ended()) == 200_000
 
 
+async def test_file_handles_of_all_sessions(tmp_path: Path) -> None:
+    """Lost: descriptors, to many clients that each keep to their limit; or room that nobody gives back."""
+    path = f"file://{tmp_path}/file"
+    (tmp_path / "file").write_text("hi")
+    with program("--max-file-handles", "2") as server:
+        async with session(server.url) as one, session(server.url) as other:
+            await expect_error(one.call("fs/open", handleId="none", path=f"{path}.none", mode="read"))
+            await one.call("fs/open", handleId="1", path=path, mode="read")
+            await other.call("fs/open", handleId="1", path=path, mode="read")
+            for client in (one, other):
+                error = await expect_error(client.call("fs/open", handleId="2", path=path, mode="read"))
+                assert (error.code, error.data) == (-32603, refused("max_file_handles", 2))
+            await one.call("fs/close", handleId="1")
+            await one.call("fs/open", handleId="2", path=path, mode="read")
+            asked = [await other.send("fs/open", handleId="3", path=f"{path}.new", mode="replace") for _ in range(3)]
+            assert all([(await each)["error"]["data"]["kind"] == "limitReached" for each in asked])
+            one.link.abort()
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    try:
+                        await other.call("fs/open", handleId="3", path=path, mode="read")
+                        break
+                    except RpcError as full:
+                        assert full.data == refused("max_file_handles", 2)
+
+
 async def test_open_files() -> None:
     """Lost: who bounds the server's descriptors; and a child's own limit, if it got the server's."""
     with program("--open-files", "200") as server:
