@@ -289,9 +289,8 @@ class ConnectionActor(GuardedActor):
     def receiveMsg_StartJudged(self, message: StartJudged, router: Address) -> None:
         assert self._open is not None
         process = self._processes[message.process_id]
-        waiting, process.waiting = process.waiting or [], None
         if message.error is not None:
-            self._refuse_start(process, message.error, waiting)
+            self._refuse_start(process, message.error)
             return
         process.actor = self.createActor(self._open.process_class)
         self._flow.add(message.process_id)
@@ -305,11 +304,13 @@ class ConnectionActor(GuardedActor):
             settings=self._open.settings,
             held=self._flow.held,
         )
+        waiting, process.waiting = process.waiting or [], None
         for each in (start, *waiting):
             self.send(process.actor, each)
 
-    def _refuse_start(self, process: Process, error: ExecServerError, waiting: list[Any]) -> None:
+    def _refuse_start(self, process: Process, error: ExecServerError) -> None:
         """It may not start; nor is there anybody who could answer what was asked of it since."""
+        waiting, process.waiting = process.waiting or [], None
         del self._processes[process.params.process_id]
         self._stopped(process)
         self._audit(audit.failed, process.params, process.cwd, process.by, error)
@@ -549,5 +550,5 @@ class ConnectionActor(GuardedActor):
         elif isinstance(message, StartJudged) and self._open is not None and message.process_id in self._processes:
             process = self._processes[message.process_id]
             if process.actor is None:
-                self._refuse_start(process, InternalError(f"the start failed inside the server: {error}"), [])
+                self._refuse_start(process, InternalError(f"the start failed inside the server: {error}"))
                 self.send(self._router, StartedNot(self._open.session_id, message.process_id))
