@@ -274,6 +274,21 @@ async def test_background_jobs_go_on_until_the_end(environment: Environment) -> 
         await commands.exec.exec_command("true")
 
 
+async def test_a_background_job_prints_to_nobody(commands: Commands, tmp_path: Path) -> None:
+    """It is not held when nobody reads that any more, and costs no memory."""
+    os.mkfifo(tmp_path / "go")
+    job = (
+        f"(read x < {tmp_path}/go; head -c 20000000 /dev/zero; echo > {tmp_path}/done; sleep {marker()}) & echo started"
+    )
+    snapshot = await commands.exec.exec_command(job, yield_time_ms=LONG)
+    assert (snapshot.output, snapshot.exit_code) == ("started\n", 0)
+    await asyncio.to_thread((tmp_path / "go").write_text, "x\n")
+    await eventually(lambda: (tmp_path / "done").exists(), "all is printed")
+    [followed] = commands.exec._followed
+    assert followed._unread.total_bytes == 0
+    assert commands.printed(1000) == "started\n"
+
+
 async def test_the_end_ends_all(environment: Environment) -> None:
     """Calls that wait return, and every Begin has its End."""
     mark = marker()
