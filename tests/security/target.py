@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.client import session
-from tests.program import Program, eventually, program
+from tests.program import Program, program
 from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED
 from tests.security.grammar import SCRATCH
 
@@ -77,12 +77,12 @@ class Target:
         asyncio.run(self.serves())
         self._memory = self.server.rss()
 
-    async def recovers(self) -> str:
+    async def recovers(self, room: int = MEMORY_ROOM) -> str:
         """It serves, and has no more descriptors, threads and children than before, and hardly more memory; figures."""
         await self.serves()
         await self.server.falls_to(self._load)
-        # The output of sessions that wait for a client goes with them, after --session-ttl.
-        await eventually(lambda: self.server.rss() - self._memory < MEMORY_ROOM, "memory is as before")
+        grown = self.server.rss() - self._memory
+        assert grown < room, f"grown by {grown >> 20} MiB, from {self._memory >> 20}"
         before, now = self._load, self.server.load()
         return (
             f"descriptors {before[0]} -> {now[0]}, threads {before[1]} -> {now[1]}, children {before[2]} -> {now[2]}, "
