@@ -34,32 +34,26 @@ _GOODBYE_MS: Final = 1000
 
 _SCRIPT: Final = """\
 trap '' INT TERM HUP QUIT USR1 USR2 ALRM TSTP TTIN TTOU
-python=$1 walker=$2 home=$3 leaf=$4 base=$5 range=$6
+python=$1 walker=$2 home=$3 leaf=$4 base=$5 range=$6 known=" "
 [ -z "$home" ] || echo $$ >"$home/cgroup.procs"
 while read -r op sid; do
     case $op in
-    +) eval "s$sid=1" ;;
-    -) unset "s$sid" ;;
+    +) known="$known$sid " ;;
+    -) case $known in *" $sid "*) known="${known%%" $sid "*} ${known#*" $sid "}" ;; esac ;;
     .) exit 0 ;;
     esac
 done
 [ -z "$leaf" ] || echo 1 >"$leaf/cgroup.kill"
-known=$(set | while IFS== read -r name value; do
-    case $name in s[1-9]*) echo "${name#s}" ;; esac
-done)
 for sid in $known; do kill -s STOP -- "-$sid"; done
-[ ! -x "$python" ] || echo $known | "$python" -I -S -c "$walker" "$base" "$range"
-for sid in $known; do kill -s KILL -- "-$sid"; done
-[ -z "$leaf" ] || for try in 1 2 3 4 5 6 7 8 9; do
-    rmdir "$leaf" && break  # busy while somebody in it dies
-    sleep 0.2
-done
+trap 'for sid in $known; do kill -s KILL -- "-$sid"; done' EXIT  # where there is no Python, or none can be executed
+[ ! -x "$python" ] || exec "$python" -I -S -c "$walker" "$base" "$range" "$leaf" $known
 """
+"""Nothing is forked: a fork bomb may have left nothing to fork with."""
 
 _WALKER: Final = """\
-import os, resource, signal, sys
-known = set(map(int, sys.stdin.read().split()))
-base, range_ = map(int, sys.argv[1:])
+import os, resource, signal, sys, time
+base, range_ = map(int, sys.argv[1:3])
+leaf, known = sys.argv[3], set(map(int, sys.argv[4:]))
 ours = {1, os.getpid(), os.getppid()}
 def marked(pid):
     try:
@@ -97,6 +91,14 @@ for _ in range(50):
     doomed |= fresh
 for pid in doomed:
     send(pid, signal.SIGKILL)
+for sid in known:
+    send(-sid, signal.SIGKILL)
+for _ in range(9 if leaf else 0):
+    try:
+        os.rmdir(leaf)
+        break
+    except OSError:  # busy while somebody in it dies
+        time.sleep(0.2)
 """
 
 

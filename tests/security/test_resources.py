@@ -6,16 +6,17 @@ import asyncio
 import itertools
 import json
 import os
+import signal
 import subprocess
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.client import PATIENCE_S, Client, RpcError, expect_error, session
-from tests.program import eventually, program
+from tests.client import PATIENCE_S, Client, RpcError, connected, expect_error, session
+from tests.program import Program, eventually, program
 from tests.security.test_clients import dial
 from tests.transport.support import UPGRADE
 from tests.web import web_server
@@ -56,15 +57,28 @@ def of_user(uid: int) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a server as a user that nobody else is")
-async def test_a_fork_bomb_leaves_the_server_responsive() -> None:
-    """Lost: the server of all, to the recursion of one; and the machine after it."""
+@contextmanager
+def server_of_a_user() -> Iterator[tuple[Program, int]]:
+    """A server whose user may have few processes, and that user."""
     uid = 200_000 + os.getpid()  # the limit counts all processes of a user
     prefix = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
     prefix += ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
     prefix += ["prlimit", f"--nproc={PROCESSES}:{PROCESSES}", "--cpu=60:60"]
     flags = ("--allow-other-users", "--session-ttl", "0", "--process-retention", "0")
-    with program(*flags, prefix=prefix) as server:
+    try:
+        with program(*flags, prefix=prefix) as server:
+            yield server, uid
+    finally:
+        subprocess.run(["pkill", "-KILL", "-U", str(uid)])  # whatever the test says, the machine goes on
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a server as a user that nobody else is")
+
+
+@needs_root
+async def test_a_fork_bomb_leaves_the_server_responsive() -> None:
+    """Lost: the server of all, to the recursion of one; and the machine after it."""
+    with server_of_a_user() as (server, uid):
         async with session(server.url) as client, session(server.url) as other:
             bomb = await client.start("bomb", "/usr/bin/env", "python3", "-c", BOMB)
             await bomb.shows(b"ready")
@@ -75,7 +89,21 @@ async def test_a_fork_bomb_leaves_the_server_responsive() -> None:
             await bomb.closed()
             await eventually(lambda: len(of_user(uid)) < 10, "all of it is gone")
             assert (await other.run("room", "/bin/echo", "hi")).stdout == b"hi\n"
-    assert not of_user(uid)
+        server.stop()
+        assert not of_user(uid)
+
+
+@needs_root
+async def test_a_killed_server_takes_a_fork_bomb_along() -> None:
+    """Lost: the machine, to a bomb that nobody is left to end, since it leaves no process to end it with."""
+    with server_of_a_user() as (server, uid):
+        async with connected(server.url) as client:
+            await client.initialize()
+            bomb = await client.start("bomb", "/usr/bin/env", "python3", "-c", BOMB)
+            await bomb.shows(b"ready")
+            await first_refusal(client)
+            await asyncio.to_thread(server.stop, signal.SIGKILL)
+            await eventually(lambda: not of_user(uid), "all of it is gone")
 
 
 def can_mount() -> bool:
