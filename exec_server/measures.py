@@ -14,6 +14,7 @@ from actors.child.cgroup import OwnCgroup, enter_own_cgroup
 from actors.child.guardian import Guardian
 from actors.near_limits import NearLimits
 from exec_server import open_files
+from exec_server.memory import Memory, resident
 
 log = logging.getLogger("exec_server")
 
@@ -41,6 +42,7 @@ class Measures:
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
         self._guardian = Guardian(self._cgroup)
         self._near = NearLimits()
+        self._memory = Memory()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def begin(self) -> None:
@@ -53,6 +55,7 @@ class Measures:
         self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
         self._guardian.check()
         open_files.look(self._near)
+        self._memory.look(resident(), time.monotonic())
         descendants.reap_orphans()
 
     def _sweep(self) -> None:
