@@ -24,9 +24,18 @@ def environment_info() -> EnvironmentInfo:
         cwd=path_uri(os.getcwd()),
         user_home_dir=path_uri(os.path.expanduser("~")),
         platform_os="linux" if sys.platform.startswith("linux") else sys.platform,
-        temp_dir=path_uri(tempfile.gettempdir()),
+        temp_dir=path_uri(temporary_folder()),
         capabilities=Capabilities(environment_config_read=True, http_header_env_vars=True),
     )
+
+
+def temporary_folder() -> str:
+    """Where temporary files go; where none can be written, as in a container that is read-only, where they would."""
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        wanted = os.environ.get("TMPDIR", "")
+        return wanted if os.path.isabs(wanted) else "/tmp"
 
 
 def login_shell() -> str:

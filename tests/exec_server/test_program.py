@@ -196,6 +196,17 @@ async def test_no_terminals_left() -> None:
         await check_exhaustion(server, True, ["terminal"])
 
 
+@pytest.mark.skipif(not can_mount(), reason="needs the right to mount")
+async def test_a_machine_without_a_writable_temporary_folder() -> None:
+    """Lost: containers that are read-only."""
+    script = 'for each in /tmp /var/tmp; do mount -t tmpfs -o ro none $each; done; cd /proc; exec "$@"'
+    prefix = ["env", "-u", "TMPDIR", f"PYTHONPATH={ROOT}", "unshare", "-m", "sh", "-c", script, "sh"]
+    with program(prefix=prefix) as server:
+        async with session(server.url) as client:
+            assert (await client.call("environment/info"))["tempDir"] == "file:///tmp"
+            assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a server as a user without processes")
 async def test_no_processes_left() -> None:
     """Lost: a clear error where the user may have no more processes (EAGAIN)."""
