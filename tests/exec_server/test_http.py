@@ -183,7 +183,7 @@ async def test_values_and_proxies_from_the_environment(tmp_path: Path) -> None:
                     assert (error.code, error.message) == (-32602, text)
                 await expect_error(client.request(web.url("/hangup").replace("//", "//u:word@")))
     log = (tmp_path / "log").read_text()
-    assert "DEBUG" in log
+    assert '"level":"debug"' in log
     assert "secret" not in log and "word" not in log and "hangup" not in log
 
 

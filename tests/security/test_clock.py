@@ -33,6 +33,7 @@ SHOWN_TO_PEOPLE = {
     "actors/engine/asyncio_base.py",  # a version of itself, for Thespian
     "actors/process.py",  # startedAtMs
     "actors/recording.py",  # the head of a recording
+    "exec_server/cli/ps.py",  # how long ago something started
 }
 
 
