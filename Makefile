@@ -17,8 +17,8 @@ $(VENV)/.installed: pyproject.toml
 demo: $(VENV)/.installed
 	$(BIN)/python -m exec_server.demo
 
-test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not slow and not soak" -n 2 $(PYTEST_ARGS)
+test: $(VENV)/.installed # four at a time, whatever the cores: they wait more than they compute
+	$(BIN)/python -m pytest -m "not slow and not soak" -n 4 $(PYTEST_ARGS)
 
 # The Codex CLI as a client of our server; needs npm, the first time, and 420 MB in ~/.cache/exec-server-tests.
 # Then once more with the server broken in one way after the other, each of which a scenario must notice.

@@ -63,12 +63,14 @@ FIRST = """
 import select
 from actors.child.spawn import SpawnRequest, spawn_at_once, spawn_soon
 from actors.child.warm import WARM
+from actors.pool import SPAWN_POOL
 
 request = SpawnRequest(argv=["true"], cwd="/tmp", env={"PATH": "/usr/bin:/bin"})
 assert spawn_at_once(request) is None
 ticket = spawn_soon(request)
 select.select([ticket], [], [])
 ticket.result().release()
+SPAWN_POOL.finish()  # its thread has learned whatever it learned
 WARM.learn(request.key, 0.0, [])  # it may have been slow on a busy machine
 """
 
