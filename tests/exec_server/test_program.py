@@ -199,7 +199,8 @@ async def test_no_terminals_left() -> None:
 @pytest.mark.skipif(not can_mount(), reason="needs the right to mount")
 async def test_a_machine_without_a_writable_temporary_folder() -> None:
     """Lost: containers that are read-only."""
-    script = 'for each in /tmp /var/tmp; do mount -t tmpfs -o ro none $each; done; cd /proc; exec "$@"'
+    read_only = "mount --bind $each $each && mount -o remount,ro,bind $each"
+    script = f'for each in /tmp /var/tmp; do {read_only}; done; cd /proc; exec "$@"'
     prefix = ["env", "-u", "TMPDIR", f"PYTHONPATH={ROOT}", "unshare", "-m", "sh", "-c", script, "sh"]
     with program(prefix=prefix) as server:
         async with session(server.url) as client:
