@@ -153,6 +153,7 @@ def test_a_stop_from_elsewhere_gives_the_terminal_back(tmux: Tmux) -> None:
     tmux.keys("Enter")
     tmux.shows("\nsecond\n")
     tmux.keys("C-d")
+    tmux.until(lambda screen: screen.rstrip().rsplit("\n", 1)[-1].startswith("bash-"), "the shell's prompt")
     tmux.text("echo back $((1 + 1))")
     tmux.keys("Enter")
     tmux.shows("back 2")
