@@ -36,9 +36,9 @@ class Reading:
 
 def text(reading: Reading) -> bytes:
     """All series, one family after the other."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(families(reading)))
-    return generate_latest(registry)
+    collectors = CollectorRegistry(auto_describe=False)
+    collectors.register(_Once(families(reading)))
+    return generate_latest(collectors)
 
 
 class _Once:

@@ -26,8 +26,8 @@ from exec_server import environment as on_loop_environment
 from exec_server import files as on_loop_files
 from exec_server.client import client as on_loop
 from exec_server.client import connect, local_server
+from exec_server.client import demultiplexer as on_loop_demultiplexer
 from exec_server.client import process as on_loop_process
-from exec_server.client import registry as on_loop_registry
 from exec_server.client import streams as on_loop_streams
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import ClientEvent, Event, ExitStatus, Output
@@ -197,7 +197,7 @@ class ExecServerClient:
     def events(self) -> Iterator[ClientEvent]:
         return self._loop.iterate(self._loop.wait(self._subscribe()))
 
-    async def _subscribe(self) -> on_loop_registry.EventStream:
+    async def _subscribe(self) -> on_loop_demultiplexer.EventStream:
         return self._client.events()
 
     def detach(self) -> str:

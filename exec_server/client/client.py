@@ -12,9 +12,9 @@ from typing import Literal, cast
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from exec_server.client.demultiplexer import Demultiplexer, EventStream
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.process import Process
-from exec_server.client.registry import EventStream, Registry
 from exec_server.client.session import Session
 from exec_server.client.start import start_params
 from protocol.environment import EnvironmentInfo
@@ -38,14 +38,14 @@ class ExecServerClient:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._registry = Registry(session)
+        self._demultiplexer = Demultiplexer(session)
         self._detached = False
 
     @classmethod
     async def over(cls, session: Session) -> ExecServerClient:
         """The client of a session, which it opens: see `Session.open`."""
         client = cls(session)
-        await session.open(client._registry)
+        await session.open(client._demultiplexer)
         return client
 
     @property
@@ -134,12 +134,12 @@ class ExecServerClient:
             from actors.spawn_request import LocalStart
 
             params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
-        entry = self._registry.add(params.process_id)
+        entry = self._demultiplexer.add(params.process_id)
         try:
             entry.start = self._session.post("process/start", params)
             await entry.start.future
         except BaseException as error:
-            self._registry.remove(entry)
+            self._demultiplexer.remove(entry)
             if isinstance(error, asyncio.CancelledError):
                 self._kill(params.process_id)
             raise
@@ -181,7 +181,7 @@ class ExecServerClient:
         Its output is that which the server has retained, beginning with a Gap if some is evicted. Raises
         UnknownProcess if there is none of this id, InvalidRequest if it has a handle here.
         """
-        entry = self._registry.add(process_id)
+        entry = self._demultiplexer.add(process_id)
         try:
             for found in await self.list():
                 if found.process_id == process_id:
@@ -189,9 +189,9 @@ class ExecServerClient:
                     entry.catch_up()
                     return Process(self._session, entry, found.argv, found.tty, piped=False)
         except BaseException:
-            self._registry.remove(entry)
+            self._demultiplexer.remove(entry)
             raise
-        self._registry.remove(entry)
+        self._demultiplexer.remove(entry)
         raise UnknownProcess(process_id)
 
     def events(self) -> EventStream:
@@ -201,7 +201,7 @@ class ExecServerClient:
         For whoever wants to look on: `async for event in client.events()`. It holds nobody up: above 256 events that
         wait, further ones are left out, and a Missed says how many. Ends with the session.
         """
-        return self._registry.subscribe()
+        return self._demultiplexer.subscribe()
 
     async def detach(self) -> str:
         """Close the connection and leave the processes running; the id with which the session can be resumed.
@@ -218,11 +218,11 @@ class ExecServerClient:
         If the connection is cut at this moment, the server kills when the time of the session is over.
         """
         if not self._detached and self._session.connected:
-            answers = [answer for each in self._registry.process_ids if (answer := self._kill(each)) is not None]
+            answers = [answer for each in self._demultiplexer.process_ids if (answer := self._kill(each)) is not None]
             if answers:
                 await asyncio.wait(answers, timeout=END_S)
         await self._session.close()
-        await self._registry.close()
+        await self._demultiplexer.close()
 
     def _kill(self, process_id: str) -> asyncio.Future[Struct] | None:
         try:

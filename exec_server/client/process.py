@@ -9,10 +9,10 @@ import uuid
 from collections import deque
 from typing import cast
 
+from exec_server.client.demultiplexer import Entry
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import ExitStatus, Failed, Gap, Output
 from exec_server.client.inbox import STREAMS
-from exec_server.client.registry import Entry
 from exec_server.client.session import Session
 from exec_server.client.streams import AllOutput, Events, OutputStream, gap_error, raise_if_lost
 from protocol.errors import ExecServerError

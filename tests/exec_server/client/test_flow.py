@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from exec_server import ExecServerClient, Failed, Missed, Output
+from exec_server.client.demultiplexer import EVENTS_KEPT
 from exec_server.client.events import Gap
 from exec_server.client.inbox import ALL, BOUND, EVENT_COST, HOLD_FROM, Inbox
-from exec_server.client.registry import EVENTS_KEPT
 from tests.program import eventually
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_a_server_that_cannot_hold_makes_the_connection_wait(one_client: E
     slow = await one_client.start(["head", "-c", str(FLOOD), "/dev/zero"])
     await eventually(lambda: slow._inbox.size >= BOUND, "it is full")
     listing = asyncio.create_task(one_client.list())
-    await eventually(lambda: not one_client._registry._room.is_set(), "nothing is received")
+    await eventually(lambda: not one_client._demultiplexer._room.is_set(), "nothing is received")
     assert slow._inbox.size < BOUND + 2 * (65536 + EVENT_COST)
     assert not listing.done()
     assert sum([len(chunk) async for chunk in slow.stdout]) == FLOOD

@@ -135,7 +135,7 @@ async def test_a_process_that_ended_is_not_kept(one_client: ExecServerClient) ->
     """Lost: memory, in a client that lives for months."""
     for _ in range(3):
         await one_client.run(["true"])
-    assert one_client._registry.process_ids == []
+    assert one_client._demultiplexer.process_ids == []
 
 
 async def test_a_block_kills_what_it_leaves(one_client: ExecServerClient) -> None:

@@ -87,13 +87,13 @@ class EventStream:
 class Entry:
     """One process that somebody has a handle of: its feed and inbox, and what it needs of the session."""
 
-    def __init__(self, process_id: str, registry: Registry) -> None:
+    def __init__(self, process_id: str, demultiplexer: Demultiplexer) -> None:
         self.process_id = process_id
         self.feed = Feed(process_id)
         self.inbox = Inbox(self._judge_size)
         self.start: Call | None = None
         """The request that starts it; None for a process that was there before."""
-        self._registry = registry
+        self._demultiplexer = demultiplexer
         self._held = False
         self._roomy = asyncio.Event()
         self._roomy.set()
@@ -109,14 +109,14 @@ class Entry:
         if self.inbox.end is not None:
             return
         self.inbox.put(events)
-        self._registry.tell(events)
+        self._demultiplexer.tell(events)
         if self.inbox.end is not None:
-            self._registry.remove(self)
+            self._demultiplexer.remove(self)
 
     def catch_up(self) -> None:
         """Read what is missing, in a task that ends at the next cut, or when nothing is missing."""
         if self._reading is None or self._reading.done():
-            self._reading = self._registry.create_task(self._read())
+            self._reading = self._demultiplexer.create_task(self._read())
 
     def cut(self) -> None:
         """There is no connection: nobody holds the process, and what it prints is not told."""
@@ -135,7 +135,7 @@ class Entry:
             self.catch_up()
 
     async def _read(self) -> None:
-        session = self._registry.session
+        session = self._demultiplexer.session
         size = READ_FIRST
         try:
             while self.feed.behind:
@@ -170,16 +170,16 @@ class Entry:
             self._roomy.set()
         if self._held and size < RELEASE_BELOW:
             self._hold(False)
-        self._registry.judge_room(self)
+        self._demultiplexer.judge_room(self)
 
     def _hold(self, paused: bool) -> None:
-        session = self._registry.session
+        session = self._demultiplexer.session
         if session.connected and session.has("flow") and self.inbox.end is None:
             self._held = paused
             session.post("process/flow", ProcessFlowParams(self.process_id, paused))
 
 
-class Registry:
+class Demultiplexer:
     """The processes of a session that are heard of here; the `Listener` of the session."""
 
     def __init__(self, session: Session) -> None:
