@@ -112,6 +112,8 @@ class AuditFile:
     """Lines on their way to a file, which is readable by its owner alone. `append` never blocks."""
 
     def __init__(self, path: str) -> None:
+        """Raises RuntimeError if the thread that writes cannot be started."""
+        _WRITER.start()
         self._path = path
         self._lock = threading.Lock()
         self._waiting = bytearray()

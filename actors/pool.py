@@ -38,11 +38,19 @@ class Pool:
         self._finished = threading.Condition()
 
     def submit(self, job: Callable[[], object]) -> None:
-        """`job` must not raise; what it raises nevertheless is logged."""
+        """`job` must not raise; what it raises nevertheless is logged.
+
+        Raises RuntimeError, and has nothing to do with the job, where there is no thread and none can be started.
+        """
+        if len(self._threads) < self.size:
+            self._start_thread()
         with self._finished:
             self._unfinished += 1
         self._jobs.put(job)
-        if len(self._threads) < self.size:
+
+    def start(self) -> None:
+        """Have one thread from now on, so that `submit` never fails. Raises RuntimeError if none can be started."""
+        if not self._threads:
             self._start_thread()
 
     def finish(self) -> bool:

@@ -49,12 +49,18 @@ class Stop:
 
 
 class LastResort:
-    """Ends this process after so many seconds, should its loop hang. `cancel` when all went well."""
+    """Ends this process after so many seconds, should its loop hang and a thread could be had to see to it.
+
+    `cancel` when all went well.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._leave, (seconds,))
         self._timer.daemon = True
-        self._timer.start()
+        try:
+            self._timer.start()
+        except RuntimeError as error:
+            log.warning("nothing ends this process should it hang now: %s", error)
 
     def cancel(self) -> None:
         """The end has come by itself."""

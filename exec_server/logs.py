@@ -109,7 +109,12 @@ class StderrHandler(logging.Handler):
 
 
 def begin(level: str, form: str) -> None:
-    """Log to stderr from now on. `form`: `text`, `json`, or `auto`, which is text on a terminal, else JSON."""
+    """Log to stderr from now on. `form`: `text`, `json`, or `auto`, which is text on a terminal, else JSON.
+
+    Raises RuntimeError if the thread that writes cannot be started: later, a line would fail whoever has something to
+    say, and that may be that there are no threads.
+    """
+    WRITER.start()
     as_text = form == "text" or (form == "auto" and os.isatty(2))
     handler = StderrHandler()
     handler.setFormatter(TextFormatter() if as_text else JsonFormatter())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from exec_server.access import AccessError, admission_of, tls_of
+from exec_server.blocking import in_thread
 from exec_server.config import OPTIONS, Config, ConfigError, flag_of, load
 from exec_server.server import Server, settings_of
 from exec_server.systemd import Notifier
@@ -82,7 +83,7 @@ class Reloader:
                 self._again = False
                 self._notifier.reloading()
                 try:
-                    fresh = await asyncio.to_thread(read, self._argv, self.config, self._url)
+                    fresh = await in_thread(read, self._argv, self.config, self._url)
                 except (ConfigError, AccessError) as error:
                     log.error("nothing was reloaded: %s", error)
                 else:

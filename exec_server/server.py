@@ -37,6 +37,7 @@ from actors.services import preload
 from actors.settings import Settings
 from actors.web.client import HTTP_THREAD
 from exec_server import __version__, open_files
+from exec_server.blocking import in_thread
 from exec_server.config import Config
 from exec_server.facts import environment_info
 from transport.bridge import BridgeActor, Open
@@ -277,11 +278,11 @@ class Server:
                 transport.abort("the server is shutting down")
         await self._engine.ashutdown()
         system.shutdown()
-        if not await asyncio.to_thread(recording.wait_until_written, RECORDINGS_S):
+        if not await in_thread(recording.wait_until_written, RECORDINGS_S):
             log.warning("not every recording could be written to its end")
-        if not await asyncio.to_thread(HTTP_THREAD.join, HTTP_END_S):
+        if not await in_thread(HTTP_THREAD.join, HTTP_END_S):
             log.warning("an HTTP request could not be ended in time")
-        if not await asyncio.to_thread(audit.wait_until_written):
+        if not await in_thread(audit.wait_until_written):
             log.warning("not every line of the audit log could be written")
         if self._reaper is not None:
             self._reaper.cancel()

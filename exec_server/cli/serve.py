@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actors.audit import append_to
 from exec_server import config, logs
 from exec_server.access import AccessError, admission_of, tls_of, warn_of_open_doors
+from exec_server.blocking import in_thread
 from exec_server.config import Config, ConfigError
 from exec_server.dump import Dumper
 from exec_server.life import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
@@ -64,7 +65,10 @@ def serve(argv: Sequence[str]) -> int:
         except OSError as error:
             return fail(f"cannot write the audit log {settings.audit}: {error.strerror}")
     measures = Measures(settings.open_files)
-    logs.begin(settings.log_level, settings.log_format)
+    try:
+        logs.begin(settings.log_level, settings.log_format)
+    except RuntimeError as error:
+        return fail(f"cannot start the thread that writes the log: {error}; this user may have too few (ulimit -u)")
     try:
         run(program(argv, settings, entrance, measures))
     except WatchingError as error:
@@ -185,7 +189,7 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         if watchers is not None:
             await watchers.close()
         if tracer is not None:
-            await asyncio.to_thread(tracer.close)
+            await in_thread(tracer.close)
         notifier.end()
         last_resort.cancel()
 

@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.client import PATIENCE_S, Client, RpcError, connected, expect_error, session
+from tests.client import PATIENCE_S, Client, RpcError, WebSocketLink, connected, expect_error, session
 from tests.program import ROOT, Program, command, eventually, marker, program, running
 
 pytestmark = pytest.mark.anyio
@@ -208,15 +209,41 @@ async def test_a_machine_without_a_writable_temporary_folder() -> None:
             assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
 
 
-@pytest.mark.slow  # twenty processes are so few that a busy machine may leave none for the server itself
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a server as a user without processes")
-async def test_no_processes_left() -> None:
-    """Lost: a clear error where the user may have no more processes (EAGAIN)."""
+def with_few_processes() -> list[str]:
+    """A `prefix` for a server whose user may have twenty processes and threads."""
     uid = 100_000 + os.getpid()  # the limit counts all processes of a user: nobody else may be this one
     prefix = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"]
-    prefix += ["--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search", "prlimit", "--nproc=20"]
-    with program("--process-retention", "0", prefix=prefix) as server:
+    return [
+        *prefix,
+        "--inh-caps=-all,+dac_read_search",
+        "--ambient-caps=-all,+dac_read_search",
+        "prlimit",
+        "--nproc=20",
+    ]
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a server as a user without processes")
+
+
+@needs_root
+async def test_no_processes_left() -> None:
+    """Lost: a clear error where the user may have no more processes (EAGAIN)."""
+    with program("--process-retention", "0", prefix=with_few_processes()) as server:
         await check_exhaustion(server, False, ["processes", "threads"])
+
+
+@needs_root
+async def test_the_log_needs_no_process_that_is_not_there(tmp_path: Path) -> None:
+    """Lost: a connection, to a line of the log: the first one needed a thread, and there was none."""
+    flags = ("--log-level", "info")
+    with (tmp_path / "log").open("wb") as log, program(*flags, prefix=with_few_processes(), stderr=log) as server:
+        async with session(server.url) as client, connected(server.url) as rude:
+            await exhaust(client, False, 100)
+            await rude.notify("initialized")  # before initialize, which closes the connection, and is logged
+            await rude.lost.wait()
+            assert isinstance(rude.link, WebSocketLink) and rude.link.socket.close_code == 1008
+            assert (await client.call("environment/status"))["status"] == "ready"
+    assert "initialized notification before initialize" in (tmp_path / "log").read_text()
 
 
 async def test_connections_beyond_the_descriptors_wait() -> None:
