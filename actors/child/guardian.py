@@ -76,23 +76,27 @@ def send(pid, signum):
     except OSError:
         pass
 doomed = set()
-for _ in range(50):
-    table = list(processes())
-    fresh = {pid for pid, parent, sid in table if sid in known or marked(pid)} - doomed
-    grown = True
-    while grown:
-        below = {pid for pid, parent, sid in table if parent in fresh or parent in doomed} - fresh - doomed
-        grown = bool(below)
-        fresh |= below
-    if not fresh:
-        break
-    for pid in fresh:
-        send(pid, signal.SIGSTOP)
-    doomed |= fresh
-for pid in doomed:
-    send(pid, signal.SIGKILL)
-for sid in known:
-    send(-sid, signal.SIGKILL)
+def find():
+    for _ in range(50):
+        table = list(processes())
+        fresh = {pid for pid, parent, sid in table if sid in known or marked(pid)} - doomed
+        grown = True
+        while grown:
+            below = {pid for pid, parent, sid in table if parent in fresh or parent in doomed} - fresh - doomed
+            grown = bool(below)
+            fresh |= below
+        if not fresh:
+            break
+        for pid in fresh:
+            send(pid, signal.SIGSTOP)
+        doomed.update(fresh)
+try:
+    find()
+finally:  # what has been found, and stopped, must not stay so
+    for pid in doomed:
+        send(pid, signal.SIGKILL)
+    for sid in known:
+        send(-sid, signal.SIGKILL)
 for _ in range(9 if leaf else 0):
     try:
         os.rmdir(leaf)

@@ -57,6 +57,15 @@ def of_user(uid: int) -> list[int]:
     return found
 
 
+async def all_gone(uid: int) -> None:
+    """Wait until a user has no process any more."""
+    try:
+        await eventually(lambda: not of_user(uid), "")
+    except AssertionError:
+        listed = subprocess.run(["ps", "-U", str(uid), "-o", "pid,ppid,sid,stat,etimes,args"], capture_output=True)
+        raise AssertionError(f"still there:\n{listed.stdout.decode()[:3000]}") from None
+
+
 @contextmanager
 def server_of_a_user() -> Iterator[tuple[Program, int]]:
     """A server whose user may have few processes, and that user."""
@@ -93,7 +102,7 @@ async def test_a_fork_bomb_leaves_the_server_responsive() -> None:
         assert not of_user(uid)
 
 
-@pytest.mark.slow  # the walk over all processes competes with those of other tests
+@pytest.mark.slow
 @needs_root
 async def test_a_killed_server_takes_a_fork_bomb_along() -> None:
     """Lost: the machine, to a bomb that nobody is left to end, since it leaves no process to end it with."""
@@ -104,7 +113,7 @@ async def test_a_killed_server_takes_a_fork_bomb_along() -> None:
             await bomb.shows(b"ready")
             await first_refusal(client)
             await asyncio.to_thread(server.stop, signal.SIGKILL)
-            await eventually(lambda: not of_user(uid), "all of it is gone")
+            await all_gone(uid)
 
 
 def can_mount() -> bool:
