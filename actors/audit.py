@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 from hashlib import sha256
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from actors.guarded import GuardedActor
+from actors.line_queue import LineQueue
 from actors.log_context import session_tag
 from actors.messages import Address, Audited, OpenAudit
 from actors.pool import Pool
@@ -113,48 +113,20 @@ class AuditFile:
 
     def __init__(self, path: str) -> None:
         """Raises RuntimeError if the thread that writes cannot be started."""
-        _WRITER.start()
         self._path = path
-        self._lock = threading.Lock()
-        self._waiting = bytearray()
-        self._lost = 0
-        self._writing = False
         self._warned_at = float("-inf")
+        self.append = LineQueue(_WRITER, WAITING_LIMIT, self._write).append
 
-    def append(self, line: bytes) -> None:
-        """Have a line written; it is lost where too much waits."""
-        with self._lock:
-            if len(self._waiting) + len(line) > WAITING_LIMIT:
-                self._lost += 1
-                return
-            self._waiting += line
-            if self._writing:
-                return
-            self._writing = True
-        _WRITER.submit(self._write)
-
-    def _write(self) -> None:
-        """In a thread: write until nothing waits."""
-        while True:
-            with self._lock:
-                data, self._waiting = self._waiting, bytearray()
-                if not data:
-                    self._writing = False
-                    return
-                lost, self._lost = self._lost, 0
-            if lost:
-                data += msgspec.json.encode({"atMs": now_ms(), "event": "lost", "lines": lost}) + b"\n"
-            try:
-                append_to(self._path, data)
-            except OSError as error:
-                self._lose(data.count(b"\n") - (lost > 0) + lost, error)
-
-    def _lose(self, lines: int, error: OSError) -> None:
-        with self._lock:
-            self._lost += lines
-        if time.monotonic() - self._warned_at >= WARN_S:
-            self._warned_at = time.monotonic()
-            log.error("lines of the audit log %s are lost: %s", self._path, error.strerror)
+    def _write(self, lines: bytes, lost: int) -> int:
+        told = msgspec.json.encode({"atMs": now_ms(), "event": "lost", "lines": lost}) + b"\n" if lost else b""
+        try:
+            append_to(self._path, lines + told)
+        except OSError as error:
+            if time.monotonic() - self._warned_at >= WARN_S:
+                self._warned_at = time.monotonic()
+                log.error("lines of the audit log %s are lost: %s", self._path, error.strerror)
+            return lines.count(b"\n") + lost
+        return 0
 
 
 def append_to(path: str, data: bytes | bytearray) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
+from actors.line_queue import LineQueue
 from actors.log_context import facts_of
 from actors.pool import Pool
 
@@ -61,12 +61,10 @@ class StderrHandler(logging.Handler):
     """Hands lines to the thread that writes them. Never blocks."""
 
     def __init__(self, fd: int = 2) -> None:
+        """Raises RuntimeError if that thread cannot be started."""
         super().__init__()
         self._fd = fd
-        self._waiting = bytearray()
-        self._lost = 0
-        self._writing = False
-        self._mutex = threading.Lock()
+        self._lines = LineQueue(WRITER, WAITING_LIMIT, self._write)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -74,34 +72,19 @@ class StderrHandler(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        with self._mutex:
-            if self._waiting and len(self._waiting) + len(line) > WAITING_LIMIT:
-                self._lost += 1
-                return
-            self._waiting += line
-            if self._writing:
-                return
-            self._writing = True
-        WRITER.submit(self._write)
+        self._lines.append(line)
 
-    def _write(self) -> None:
-        """In the thread: write until nothing waits."""
-        while True:
-            with self._mutex:
-                data, self._waiting = self._waiting, bytearray()
-                lost, self._lost = self._lost, 0
-                if not data and not lost:
-                    self._writing = False
-                    return
-            if lost:
-                record = logging.LogRecord("exec_server", logging.ERROR, "", 0, f"{lost} lines were lost", None, None)
-                data += (self.format(record) + "\n").encode()
-            view = memoryview(data)
-            try:
-                while view:
-                    view = view[os.write(self._fd, view) :]
-            except OSError:
-                pass  # nobody reads stderr any more, and there is nowhere else to say so
+    def _write(self, lines: bytes, lost: int) -> int:
+        if lost:
+            record = logging.LogRecord("exec_server", logging.ERROR, "", 0, f"{lost} lines were lost", None, None)
+            lines += (self.format(record) + "\n").encode()
+        view = memoryview(lines)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            pass  # nobody reads stderr any more, and there is nowhere else to say so
+        return 0
 
     def flush(self) -> None:
         """Wait until all is written; a bounded time."""
@@ -114,7 +97,6 @@ def begin(level: str, form: str) -> None:
     Raises RuntimeError if the thread that writes cannot be started: later, a line would fail whoever has something to
     say, and that may be that there are no threads.
     """
-    WRITER.start()
     as_text = form == "text" or (form == "auto" and os.isatty(2))
     handler = StderrHandler()
     handler.setFormatter(TextFormatter() if as_text else JsonFormatter())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,7 @@ def test_lines_that_are_lost_are_counted(
 ) -> None:
     """Lost: knowing that something is missing; or the memory of the server, to a disk that is full."""
     path = tmp_path / "no" / "audit"
+    monkeypatch.setattr(audit, "WAITING_LIMIT", 20)
     file = AuditFile(str(path))
     file.append(b'{"n":1}\n')
     assert audit.wait_until_written()
@@ -105,14 +107,16 @@ def test_lines_that_are_lost_are_counted(
     assert audit.wait_until_written()
     assert caplog.text.count("are lost: No such file or directory") == 1
     path.parent.mkdir()
-    monkeypatch.setattr(audit, "WAITING_LIMIT", 8)
-    file.append(b'{"n":40}\n')
-    monkeypatch.setattr(audit, "WAITING_LIMIT", 9)
-    file.append(b'{"n":50}\n')
+    slow_disk = threading.Event()
+    audit._WRITER.submit(slow_disk.wait)
+    file.append(b'{"n":4000}\n')
+    file.append(b'{"n":5000}\n')
+    slow_disk.set()
     assert audit.wait_until_written()
     found = entries(path)
-    assert found[0] == {"n": 50}
+    assert found[0] == {"n": 4000}
     assert (found[1]["event"], found[1]["lines"]) == ("lost", 4)
+    assert len(found) == 2
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
