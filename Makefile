@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m exec_server.demo
+	$(BIN)/python -m examples.demo
 
 test: $(VENV)/.installed # four at a time, whatever the cores: they wait more than they compute
 	$(BIN)/python -m pytest -m "not slow and not soak" -n 4 $(PYTEST_ARGS)

@@ -1,0 +1,1 @@
+"""Actors of exec-server, one folder each, and the two rooms below them: `engine` and `system`."""

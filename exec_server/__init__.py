@@ -15,8 +15,10 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a third of this import
 
 if TYPE_CHECKING:
+    from exec_server.client import sync as sync
     from exec_server.client.client import ExecServerClient
     from exec_server.client.connect import connect_stdio, connect_websocket
+    from exec_server.client.environment import Environment
     from exec_server.client.errors import ConnectFailed, OutputGap, TransportDisconnected, Unauthorized
     from exec_server.client.events import (
         Closed,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from exec_server.client.in_process import connect_in_process
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
-    from exec_server.environment import Environment
     from exec_server.unified_exec.manager import UnifiedExec
 
 _HOMES = {
@@ -53,7 +54,7 @@ _HOMES = {
     "exec_server.client.in_process": ("connect_in_process",),
     "exec_server.client.local_server": ("spawn_local_server",),
     "exec_server.client.process": ("Process",),
-    "exec_server.environment": ("Environment",),
+    "exec_server.client.environment": ("Environment",),
     "exec_server.unified_exec.manager": ("UnifiedExec",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -86,6 +87,8 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
+        if name == "sync":
+            return import_module("exec_server.client.sync")
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,11 +11,11 @@ def main() -> None:
     """Run the subcommand that the command line names; exits with its status."""
     argv = sys.argv[1:]
     if not argv or argv[0] == "serve" or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
-        from exec_server.cli.serve import serve
+        from exec_server.server.program import serve
 
         sys.exit(serve(argv[1:] if argv[:1] == ["serve"] else argv))
     if argv[0] == "fs-helper":
-        from actors.filesystem.helper import main as fs_helper
+        from actors.system.filesystem.helper import main as fs_helper
 
         sys.exit(fs_helper(argv[1:]))
     from exec_server.cli import main as other

@@ -18,11 +18,12 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorExitRequest, WakeupMessage
 
-from actors.deadlines import Deadlines
-from actors.figures import Histogram
-from actors.guarded import GuardedActor, log
-from actors.log_context import about
-from actors.messages import (
+from actors.base.counters import Histogram
+from actors.base.deadlines import Deadlines
+from actors.base.guarded import GuardedActor, log
+from actors.base.limit_warnings import near
+from actors.base.log_context import about
+from actors.base.messages import (
     Address,
     Alive,
     Answer,
@@ -44,8 +45,7 @@ from actors.messages import (
     SessionLost,
     Tally,
 )
-from actors.near_limits import near
-from actors.settings import Settings
+from actors.base.settings import Settings
 from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
 from protocol.envelope import Notification, Request, RequestId
@@ -78,8 +78,8 @@ from transport.interface import (
     Transport,
     TransportClosed,
 )
+from transport.pending import Unanswered, subject, void_with_process, void_with_service, why
 from transport.tracing import Tracer
-from transport.unanswered import Unanswered, subject, void_with_process, void_with_service, why
 
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""

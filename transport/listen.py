@@ -10,11 +10,11 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from transport.admission import Admission, Refusal
-from transport.carrier import Defer
-from transport.frames import MAX_MESSAGE
-from transport.handshake import HEAD_SECONDS
-from transport.peer_user import TcpPeers, is_trusted, unix_peer
+from transport.admission.handshake import HEAD_SECONDS
+from transport.admission.peer_user import TcpPeers, is_trusted, unix_peer
+from transport.admission.rules import Admission, Refusal
+from transport.base import Defer
+from transport.framing.websocket import MAX_MESSAGE
 from transport.sockets import open_listening_socket, open_unix_socket, remove_unix_socket, unix_identity
 from transport.websocket import WebSocketTransport
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from transport.carrier import FLUSH_SECONDS, Carrier, Defer
+from transport.base import FLUSH_SECONDS, Carrier, Defer
 from transport.interface import ProbeAnswered
 
 CAPACITY: Final = 256 * 1024

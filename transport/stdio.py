@@ -30,13 +30,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
-from transport.frames import MAX_MESSAGE
+from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
+from transport.framing.lines import LineReader
+from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import ProbeAnswered
-from transport.lines import LineReader
 
 if TYPE_CHECKING:
-    from transport.maps import MapReader
+    from transport.framing.msgpack import MapReader
 
 READ_SIZE: Final = 256 * 1024
 
@@ -74,7 +74,7 @@ class StdioTransport(Carrier):
         if subprotocol is None:
             self._messages, self._terminator = LineReader(max_message), b"\n"
         else:
-            from transport.maps import MapReader  # brings in a library that nobody else waits for
+            from transport.framing.msgpack import MapReader  # brings in a library that nobody else waits for
 
             self._messages, self._terminator = MapReader(max_message), b""
         self._at_end = False  # the source has nothing more

@@ -1,8 +1,8 @@
 """WebSocket on a TCP socket: an asyncio protocol around the `websockets` library's sans-I/O layer (RFC 6455).
 
 The library does the opening handshake, Ping and Pong, and the closing handshake. Data frames are ours, in
-both directions (`transport.frames`): going out they are collected and written once a turn of the loop, coming
-in no more of them are parsed than the inbox takes.
+both directions (`transport.framing.websocket`): going out they are collected and written once a turn of the loop,
+coming in no more of them are parsed than the inbox takes.
 
 A connection goes through the states of `_State`, in that order. `TransportClosed` is told when the first of
 these happens: a Close frame from the peer, a violation of the protocol, the end of its data, an abort, or the
@@ -31,11 +31,11 @@ from websockets.protocol import Protocol, Side
 from websockets.protocol import State as LibraryState
 from websockets.server import ServerProtocol
 
-from transport import handshake
-from transport.admission import Admission, Refusal
-from transport.auth import Grant
-from transport.carrier import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
-from transport.frames import BINARY, FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
+from transport.admission import handshake
+from transport.admission.auth import Grant
+from transport.admission.rules import Admission, Refusal
+from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
+from transport.framing.websocket import BINARY, FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
 from transport.interface import ProbeAnswered
 from transport.liveness import Liveness, limit_retransmission_backoff, read_tcp_info
 

@@ -2,7 +2,7 @@
 asyncio.
 
 `Runtime` does everything Thespian promises to an actor. Whoever drives it (`asyncio_base.ActorSystemBase` on
-an asyncio loop, `tests.simulation.Simulation` under a virtual clock) supplies five hooks and calls
+an asyncio loop, `tests.support.simulation.Simulation` under a virtual clock) supplies five hooks and calls
 `run_turn` or `step`.
 
 Order. Every actor has one mailbox, and messages leave it in the order in which they came: FIFO between any

@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
     import cyclopts
 
-    from exec_server.cli.outcome import USAGE, complain, quiet_end
+    from exec_server.cli.exit_status import USAGE, complain, quiet_end
 
     words = list(argv)
     if words[0] == "run":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from exec_server.cli.detached_process import found
+from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.exit_status import NOT_RUN, outcome
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.kept_process import found
-from exec_server.cli.kept_sessions import KeptSessions
-from exec_server.cli.outcome import NOT_RUN, outcome
-from exec_server.cli.place import TokenFile, Url, connected, kept_url, place_of
+from exec_server.cli.target import TokenFile, Url, connected, kept_url, place_of
 from exec_server.cli.terminal import Terminal, interactive, size
-from exec_server.environments_file import Place
+from exec_server.client.environments_file import Place
 
 
 def attach(id: str, /, *, url: Url = None, token_file: TokenFile = None, session: str | None = None) -> int:

@@ -31,7 +31,7 @@ def check(*flags: Flags) -> int:
 @app.command
 def show(*flags: Flags) -> int:
     """Print the settings in force, as a file for `--config`, and where each comes from."""
-    from exec_server.config import OPTIONS, ConfigError, load_with_sources
+    from exec_server.server.config import OPTIONS, ConfigError, load_with_sources
 
     try:
         loaded = load_with_sources(flags)
@@ -48,8 +48,8 @@ def show(*flags: Flags) -> int:
 
 def problems_of(flags: tuple[str, ...]) -> tuple[str, ...]:
     """What keeps a server from starting with these flags, as far as files and settings go."""
-    from exec_server.access import AccessError, admission_of, authenticator_of, tls_of
-    from exec_server.config import ConfigError, load
+    from exec_server.server.access import AccessError, admission_of, authenticator_of, tls_of
+    from exec_server.server.config import ConfigError, load
     from transport.listen import ListenUrlError, SystemdUrl, parse_listen_url
 
     try:
@@ -69,7 +69,7 @@ def problems_of(flags: tuple[str, ...]) -> tuple[str, ...]:
 
 def unknown_variables() -> list[str]:
     """Variables that look like settings and are none; they may be somebody else's, and are not used."""
-    from exec_server.config import KNOWN, variable_of
+    from exec_server.server.config import KNOWN, variable_of
 
     known = {*map(variable_of, KNOWN), "EXEC_SERVER_URL", "EXEC_SERVER_TOKEN_FILE", "EXEC_SERVER_ENVIRONMENTS"}
     return [name for name in os.environ if name.startswith("EXEC_SERVER_") and name not in known]

@@ -10,12 +10,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from exec_server.cli.outcome import FAILED, USAGE, CliError, outcome, tell
-from exec_server.cli.place import TokenFile, Url, connected, place_of
+from exec_server.cli.copy import Download, Plan, RemoteCopy, Transfer, Upload
+from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
 from exec_server.cli.progress import Progress, progress
-from exec_server.cli.transfer import Download, Plan, RemoteCopy, Transfer, Upload
-from exec_server.environments_file import Place
-from exec_server.files import Files
+from exec_server.cli.target import TokenFile, Url, connected, place_of
+from exec_server.client.environments_file import Place
+from exec_server.client.files import Files
 
 
 def cp(

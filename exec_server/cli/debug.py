@@ -43,7 +43,7 @@ def dump(pid: int, /, *, argv: bool = False) -> int:
 
 def ask(pid: int, argv: bool) -> object:
     """The dump of a server. Raises NoDumpError."""
-    from exec_server.dump import address_of, user_of
+    from exec_server.server.dump import address_of, user_of
 
     if not answers_to_the_signal(pid):
         raise NoDumpError(f"process {pid} is no exec-server that runs")

@@ -8,13 +8,13 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from exec_server.cli.detached_sessions import Kept, KeptSessions
 from exec_server.cli.durations import shown
-from exec_server.cli.kept_sessions import Kept, KeptSessions
-from exec_server.cli.outcome import CliError
-from exec_server.cli.place import connected, kept_url
+from exec_server.cli.exit_status import CliError
 from exec_server.cli.run import Wanted, started
+from exec_server.cli.target import connected, kept_url
 from exec_server.client.client import ExecServerClient
-from exec_server.environments_file import Place
+from exec_server.client.environments_file import Place
 from protocol.errors import InvalidRequest, SessionAttached
 
 KEEP_S = 86400.0

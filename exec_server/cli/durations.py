@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from exec_server.cli.outcome import USAGE, CliError
+from exec_server.cli.exit_status import USAGE, CliError
 
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")

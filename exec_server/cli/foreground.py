@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import AsyncIterable, Coroutine
 from typing import Any, Protocol
 
-from exec_server.cli.outcome import NOT_RUN, CliError, tell
-from exec_server.cli.own_streams import Sink, Source
+from exec_server.cli.exit_status import NOT_RUN, CliError, tell
+from exec_server.cli.std_streams import Sink, Source
 from exec_server.cli.terminal import Terminal, size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.errors import DISCONNECTED, TransportDisconnected

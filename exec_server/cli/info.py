@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exec_server.cli.outcome import outcome
-from exec_server.cli.place import Json, TokenFile, Url, connected, place_of
+from exec_server.cli.exit_status import outcome
 from exec_server.cli.table import printable
+from exec_server.cli.target import Json, TokenFile, Url, connected, place_of
 from exec_server.client.client import ExecServerClient
-from exec_server.environments_file import Place
+from exec_server.client.environments_file import Place
 from protocol.paths import native_path
 
 

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from exec_server.cli.kept_process import found
-from exec_server.cli.kept_sessions import KeptSessions
-from exec_server.cli.outcome import outcome, tell
-from exec_server.cli.own_streams import Sink
-from exec_server.cli.place import TokenFile, Url, connected, kept_url, place_of
+from exec_server.cli.detached_process import found
+from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.exit_status import outcome, tell
+from exec_server.cli.std_streams import Sink
+from exec_server.cli.target import TokenFile, Url, connected, kept_url, place_of
+from exec_server.client.environments_file import Place
 from exec_server.client.events import Gap, Output
-from exec_server.environments_file import Place
 
 
 def logs(

@@ -9,13 +9,13 @@ import sys
 import time
 from typing import Any
 
+from exec_server.cli.detached_process import Listed, listed
+from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.durations import shown
-from exec_server.cli.kept_process import Listed, listed
-from exec_server.cli.kept_sessions import KeptSessions
-from exec_server.cli.outcome import outcome
-from exec_server.cli.place import Json, TokenFile, Url, connected, kept_url, place_of
+from exec_server.cli.exit_status import outcome
 from exec_server.cli.table import table
-from exec_server.environments_file import Place
+from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, place_of
+from exec_server.client.environments_file import Place
 from protocol.paths import native_path
 from protocol.process import ProcessEntry
 

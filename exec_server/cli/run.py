@@ -11,14 +11,14 @@ from cyclopts import Parameter
 from msgspec import Struct
 
 from exec_server.cli.durations import seconds
+from exec_server.cli.exit_status import NOT_RUN, USAGE, CliError, complain, outcome
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.outcome import NOT_RUN, USAGE, CliError, complain, outcome
-from exec_server.cli.place import TokenFile, Url, connected, place_of
+from exec_server.cli.target import TokenFile, Url, connected, place_of
 from exec_server.cli.terminal import Terminal, interactive, size
 from exec_server.client.client import ExecServerClient
+from exec_server.client.environments_file import Place
 from exec_server.client.process import Process
 from exec_server.client.start import INHERIT
-from exec_server.environments_file import Place
 from protocol.errors import ExecServerError, SpawnError
 
 NOT_EXECUTABLE = 126

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 
+from exec_server.cli.detached_process import found
+from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.durations import seconds
+from exec_server.cli.exit_status import NOT_RUN, outcome, tell
 from exec_server.cli.foreground import TIMED_OUT
-from exec_server.cli.kept_process import found
-from exec_server.cli.kept_sessions import KeptSessions
-from exec_server.cli.outcome import NOT_RUN, outcome, tell
-from exec_server.cli.place import Json, TokenFile, Url, connected, kept_url, place_of
-from exec_server.environments_file import Place
+from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, place_of
+from exec_server.client.environments_file import Place
 
 
 def wait(

@@ -131,7 +131,7 @@ class ExecServerClient:
             sandbox=sandbox,
         )
         if pass_fds:
-            from actors.spawn_request import LocalStart
+            from actors.process.spawn_request import LocalStart
 
             params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
         entry = self._demultiplexer.add(params.process_id)

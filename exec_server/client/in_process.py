@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from actors.guarded import GuardedActor
-from actors.messages import (
+from actors.base.guarded import GuardedActor
+from actors.base.messages import (
     Address,
     Alive,
     Answer,
@@ -31,21 +31,21 @@ from actors.messages import (
     ServiceLost,
     SessionLost,
 )
-from actors.settings import Settings
-from actors.spawn_request import LocalStart
+from actors.base.settings import Settings
+from actors.process.spawn_request import LocalStart
 from exec_server.client import calls
 from exec_server.client.channel import Channel, ChannelClosed, Incoming, Refused, Succeeded
 from exec_server.client.client import ExecServerClient
 from exec_server.client.connect import CLIENT_NAME, INITIALIZE_S, opened
-from exec_server.config import Config
-from exec_server.server import Server, settings_of
+from exec_server.server.config import Config
+from exec_server.server.server import Server, settings_of
 from protocol.errors import ActorLost, ExecServerError, MethodNotFound
 from protocol.methods import METHODS
 from protocol.params import ParamsReader
 from protocol.process import ProcessScreenParams
 from protocol.session import InitializeParams
 from transport.bridge import size_of
-from transport.unanswered import Unanswered, subject, void_with_process, void_with_service, why
+from transport.pending import Unanswered, subject, void_with_process, void_with_service, why
 
 ANSWER_BYTES = 256
 """What an answer counts when it waits for the client, who asked for it and has room for it."""

@@ -8,8 +8,8 @@ from typing import Literal
 
 from exec_server.client.wire import LinkClosed
 from protocol.client_codec import JSON_CLIENT, MSGPACK_CLIENT
-from transport.lines import LineReader
-from transport.maps import MapReader
+from transport.framing.lines import LineReader
+from transport.framing.msgpack import MapReader
 
 READ = 1 << 16
 MESSAGES_AHEAD = 256

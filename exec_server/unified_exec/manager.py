@@ -9,10 +9,10 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from exec_server.client.environment import Environment
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.process import Process
 from exec_server.client.start import INHERIT
-from exec_server.environment import Environment
 from exec_server.unified_exec.clock import YieldClock
 from exec_server.unified_exec.command import RunningCommand
 from exec_server.unified_exec.eviction import MAX_PROCESSES

@@ -18,9 +18,9 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-import actors.messages
-from actors.messages import Address, Call
-from actors.settings import Settings
+import actors.base.messages
+from actors.base.messages import Address, Call
+from actors.base.settings import Settings
 from protocol.errors import ActorLost, ExecServerError, ProcessExists, SpawnError
 from protocol.process import (
     ProcessClosed,
@@ -31,12 +31,12 @@ from protocol.process import (
     ProcessStartResult,
 )
 from protocol.session import InitializeParams, InitializeResult, ServerInfo
-from tests.actors.contract import PATIENCE_S, SCENARIOS, play
-from tests.program import running
 from tests.properties.session_world import ENVIRONMENT
+from tests.support.contract import PATIENCE_S, SCENARIOS, play
+from tests.support.program import running
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = "tests.actors.contract"
+PROGRAM = "tests.support.contract"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -97,9 +97,9 @@ SAMPLES: dict[Any, list[Any]] = {
 }
 MESSAGES = [
     each
-    for _, each in inspect.getmembers(actors.messages, inspect.isclass)
+    for _, each in inspect.getmembers(actors.base.messages, inspect.isclass)
     if issubclass(each, msgspec.Struct)
-    and each.__module__ == "actors.messages"
+    and each.__module__ == "actors.base.messages"
     and not issubclass(each, ProcessStartParams)  # params in a message
 ]
 

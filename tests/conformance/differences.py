@@ -18,9 +18,11 @@ class Difference:
 
 
 HERE = "tests/conformance/"
-HTTP = "tests/exec_server/test_http.py::"
-INSIDE = "tests/exec_server/test_sandbox.py::"
-FILES = "tests/exec_server/"
+HTTP = "tests/exec_server/wire/test_http.py::"
+INSIDE = "tests/exec_server/wire/test_sandbox.py::"
+ADMISSION = "tests/transport/admission/"
+SERVER = "tests/exec_server/server/"
+FILES = "tests/exec_server/wire/"
 ENVIRONMENT = ("#* environment.capabilities", "#* environment.prependPathDirs")
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -122,13 +124,13 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("stdio-end-of-input", tests=(HERE + "test_program.py::test_the_end_of_input_loses_no_answer",)),
     Difference("listen-default", tests=(HERE + "test_program.py::test_stdio_is_the_default",)),
     Difference("listeners-without-auth", tests=(HERE + "test_program.py::test_listen_urls_that_are_refused",)),
-    Difference("host-header", tests=("tests/transport/test_admission.py::test_names_that_were_pointed_at_us",)),
-    Difference("other-users", tests=("tests/transport/test_admission.py::test_another_user_of_the_machine",)),
-    Difference("slow-refusals", tests=("tests/transport/test_auth.py::test_the_right_token_is_not_slowed_by_others",)),
-    Difference("server-limits", tests=("tests/exec_server/test_limits.py::test_processes_of_all_sessions",)),
-    Difference("initialize-timeout", tests=("tests/exec_server/test_limits.py::test_time_to_initialize",)),
-    Difference("health", tests=("tests/exec_server/test_metrics.py::test_health",)),
-    Difference("drain", tests=("tests/exec_server/test_life.py::test_what_takes_longer_is_asked_then_forced",)),
+    Difference("host-header", tests=(ADMISSION + "test_rules.py::test_names_that_were_pointed_at_us",)),
+    Difference("other-users", tests=(ADMISSION + "test_rules.py::test_another_user_of_the_machine",)),
+    Difference("slow-refusals", tests=(ADMISSION + "test_auth.py::test_the_right_token_is_not_slowed_by_others",)),
+    Difference("server-limits", tests=(SERVER + "test_limits.py::test_processes_of_all_sessions",)),
+    Difference("initialize-timeout", tests=(SERVER + "test_limits.py::test_time_to_initialize",)),
+    Difference("health", tests=(SERVER + "test_metrics.py::test_health",)),
+    Difference("drain", tests=(SERVER + "test_shutdown.py::test_what_takes_longer_is_asked_then_forced",)),
     Difference("hangup", tests=(HERE + "test_program.py::test_a_hangup_ends_nothing",)),
     Difference("server-death", tests=(HERE + "test_program.py::test_signals_to_the_server",)),
     Difference("seed-malformed", tests=(HERE + "test_generations.py::test_seed_client_survives_a_malformed_message",)),

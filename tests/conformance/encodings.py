@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tests.encodings import MSGPACK as MSGPACK
+from tests.support.encodings import MSGPACK as MSGPACK
 
 
 class Encoding(Protocol):

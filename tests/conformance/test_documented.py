@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.dialogue import Dialogue, text_of
 from tests.conformance.helpers import closed, command, death_of, exited, printed, shell, until_forgotten
 from tests.conformance.wires import serving
-from tests.managed import need_bubblewrap
+from tests.support.managed import need_bubblewrap
 
 pytestmark = pytest.mark.anyio
 

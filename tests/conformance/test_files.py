@@ -13,7 +13,7 @@ from tests.conformance.dialogue import Dialogue
 from tests.conformance.replay import Replay
 from tests.conformance.traces import Places, load
 from tests.conformance.wires import WebSocketWire, serving
-from tests.program import Program, powerless, program
+from tests.support.program import Program, powerless, program
 
 pytestmark = pytest.mark.anyio
 TRACES = load()

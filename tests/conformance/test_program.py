@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect
 
-from exec_server.cli.serve import serve
+from exec_server.server.program import serve
 from tests.conformance.dialogue import Dialogue
 from tests.conformance.helpers import command, death_of, printed
 from tests.conformance.replay import Replay

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.client import Body, Client, connected
 from tests.conformance.compare import compare_errors
 from tests.conformance.traces import REQUESTS, Trace, load
 from tests.conformance.wires import serving
+from tests.support.client import Body, Client, connected
 
 pytestmark = pytest.mark.anyio
 

@@ -17,10 +17,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from exec_server.config import Config
-from exec_server.server import Server, settings_of
+from exec_server.server.config import Config
+from exec_server.server.server import Server, settings_of
 from tests.conformance.encodings import JSON, Encoding
-from tests.encodings import SUBPROTOCOL
+from tests.support.encodings import SUBPROTOCOL
 from transport.listen import Listener, WebSocketUrl, serve_websocket
 from transport.stdio import StdioTransport
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from exec_server import Environment
-from tests.program import Program, program
+from tests.support.program import Program, program
 
 
 @pytest.fixture(scope="session")

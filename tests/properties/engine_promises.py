@@ -37,7 +37,7 @@ from thespian.actors import (
 )
 
 from actors.engine import install
-from tests.simulation import Simulation
+from tests.support.simulation import Simulation
 
 PATIENCE = 15.0
 """Seconds within which a promise must have come true; no test waits that long unless it fails."""

@@ -23,12 +23,12 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorExitRequest
 
-from actors.messages import Configure, Configured, Shutdown
-from actors.router import RouterActor
-from actors.settings import Settings
+from actors.base.messages import Configure, Configured, Shutdown
+from actors.base.settings import Settings
+from actors.router.actor import RouterActor
 from protocol.environment import EnvironmentInfo, Shell
-from tests.fake_transport import FakeTransport
-from tests.simulated_process import (
+from tests.support.fake_transport import FakeTransport
+from tests.support.simulated_process import (
     NAME,
     Exits,
     JobsEnd,
@@ -38,7 +38,7 @@ from tests.simulated_process import (
     SimulatedProcess,
     Spawned,
 )
-from tests.simulation import Simulation
+from tests.support.simulation import Simulation
 from transport.bridge import BridgeActor, Open
 
 ENVIRONMENT = EnvironmentInfo(

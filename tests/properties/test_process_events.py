@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.messages import (
+from actors.base.messages import (
     BridgeDetached,
     ProcessEnded,
     ProcessEvent,
@@ -25,11 +25,11 @@ from protocol.process import (
     ProcessOutput,
     ProcessReadResult,
 )
-from tests.lone_process import Process, run_process
-from tests.random_printer import printed
-from tests.scripted import SCRIPTED_CHILD, ScriptedChildren
+from tests.support.lone_process import Process, run_process
+from tests.support.random_printer import printed
+from tests.support.scripted import SCRIPTED_CHILD, ScriptedChildren
 
-PRINTS_AT_RANDOM = Path(__file__).parent.parent / "random_printer.py"
+PRINTS_AT_RANDOM = Path(__file__).parents[1] / "support" / "random_printer.py"
 
 # -- any interleaving -------------------------------------------------------------------------------------------------
 

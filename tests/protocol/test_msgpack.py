@@ -269,7 +269,7 @@ def test_output_is_raw_behind_a_small_header(size: int) -> None:
 
 def test_a_hundred_megabytes_cost_one_percent_at_most() -> None:
     """100 MB of output in chunks of 64 KiB, as frames of a WebSocket."""
-    from transport.frames import frame_header
+    from transport.framing.websocket import frame_header
 
     size, total, on_the_wire = 64 * 1024, 100_000_000, 0
     data = os.urandom(size)

@@ -16,13 +16,13 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.program import program
 from tests.real_client.failure import Failure, check
 from tests.real_client.faults import FAULTS, Fault
 from tests.real_client.install import NotInstalled, codex
 from tests.real_client.play import Play
 from tests.real_client.scenarios import SCENARIOS, Scenario
 from tests.real_client.wire import problems, told
+from tests.support.program import program
 
 LIMIT_S = 60.0
 """The end of every wait in a scenario."""

@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.program import alive, eventually
 from tests.real_client.failure import check
 from tests.real_client.mcp import STDIO_SERVER, HttpServer
 from tests.real_client.model import function_call
 from tests.real_client.play import Output, Play, patch, shell, typed
 from tests.real_client.wire import Direction, Message
+from tests.support.program import alive, eventually
 
 AT_ONCE_MS = 400
 """For a command that is to run on: how long the tool waits before it says so."""

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgpack
 
-from tests.client import ENV, PATIENCE_S
 from tests.security.grammar import ENCODERS, PROCESS, SESSION
+from tests.support.client import ENV, PATIENCE_S
 from tests.transport.support import KEY, masked_frame
 
 PROBE = "probe"

@@ -33,11 +33,11 @@ with _instrumented:
     from protocol.envelope import Request
     from protocol.errors import ExecServerError, ParseError
     from protocol.methods import METHODS
-    from transport import handshake
-    from transport.admission import Admission
-    from transport.frames import FrameReader
-    from transport.lines import LineReader
-    from transport.maps import MapReader
+    from transport.admission import handshake
+    from transport.admission.rules import Admission
+    from transport.framing.lines import LineReader
+    from transport.framing.msgpack import MapReader
+    from transport.framing.websocket import FrameReader
 
 ROOM = 1000
 

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from tests.client import session
-from tests.program import Program, eventually, program
 from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED
 from tests.security.grammar import SCRATCH
+from tests.support.client import session
+from tests.support.program import Program, eventually, program
 
 MEMORY_S = 150.0
 """Seconds until what was in use must be given back: records go after their time, freed memory within a minute."""

@@ -21,11 +21,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.client import PATIENCE_S
-from tests.program import ROOT, command, launched
 from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED, Attacker, StdioAttacker
 from tests.security.grammar import FRAMES, HEADS, MESSAGES, SCRATCH
 from tests.security.target import Target, confining, fill_scratch, scratch, table, target
+from tests.support.client import PATIENCE_S
+from tests.support.program import ROOT, command, launched
 
 # A payload may be long, and where one fails it is shown.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")

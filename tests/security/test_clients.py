@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from tests.client import PATIENCE_S, connected, session
-from tests.program import Program, alive, eventually, marker, program, running
-from tests.raw_websocket import RawWebSocket, frame
+from tests.support.client import PATIENCE_S, connected, session
+from tests.support.program import Program, alive, eventually, marker, program, running
+from tests.support.raw_websocket import RawWebSocket, frame
 from tests.transport.support import UPGRADE
 
 pytestmark = pytest.mark.anyio
@@ -98,7 +98,7 @@ async def test_two_thousand_connections_that_are_dropped_leave_nothing(own_serve
 
 WRITER = """
 import sys
-from tests.raw_websocket import RawWebSocket, frame
+from tests.support.raw_websocket import RawWebSocket, frame
 import msgspec, base64
 client = RawWebSocket(sys.argv[1])
 client.initialize()

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import PATIENCE_S, Client, session
-from tests.program import ROOT, launched
+from tests.support.client import PATIENCE_S, Client, session
+from tests.support.program import ROOT, launched
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,14 @@ SERVER = """
 import os, sys, time
 real, path = time.time, sys.argv[1]
 time.time = lambda: real() + os.stat(path).st_size * float(os.environ["STEP"])
-from exec_server.cli import serve
-sys.exit(serve.serve(["--listen", "ws://127.0.0.1:0", "--grace", "0", "--session-ttl", "600", "--ping-interval", "1"]))
+from exec_server.server import program
+sys.exit(program.serve(["--listen", "ws://127.0.0.1:0", "--grace", "0", "--session-ttl=600", "--ping-interval=1"]))
 """
 SHOWN_TO_PEOPLE = {
-    "actors/audit.py",  # when something happened
+    "actors/session/audit.py",  # when something happened
     "actors/engine/asyncio_base.py",  # a version of itself, for Thespian
-    "actors/process.py",  # startedAtMs
-    "actors/recording.py",  # the head of a recording
+    "actors/process/actor.py",  # startedAtMs
+    "actors/process/recording.py",  # the head of a recording
     "exec_server/cli/ps.py",  # how long ago something started
 }
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.client import PATIENCE_S, Client, RpcError, connected, expect_error, session
-from tests.program import Program, eventually, program
 from tests.security.test_clients import dial
+from tests.support.client import PATIENCE_S, Client, RpcError, connected, expect_error, session
+from tests.support.program import Program, eventually, program
+from tests.support.web import web_server
 from tests.transport.support import UPGRADE
-from tests.web import web_server
 
 pytestmark = pytest.mark.anyio
 

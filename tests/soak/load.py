@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from tests.client import Client, Process, connected
 from tests.security.target import Target
 from tests.security.test_bad_input import bombard
 from tests.security.test_clients import dial
+from tests.support.client import Client, Process, connected
 from tests.transport.support import UPGRADE
 
 BAD_INPUTS = 100

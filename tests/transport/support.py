@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from transport.admission import Admission
-from transport.auth import DeniedError, Grant
+from transport.admission.auth import DeniedError, Grant
+from transport.admission.rules import Admission
 from transport.interface import InputEnded, MessagesArrived, Transport, TransportClosed, TransportEvent
 from transport.listen import Listener
 

@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.transport.support import RawClient, Recorder, frame_head, masked_frame
-from transport.frames import FrameReader
+from transport.framing.websocket import FrameReader
 from transport.listen import WebSocketUrl, serve_websocket
 from transport.websocket import FRAGMENT, FRAGMENT_ABOVE
 

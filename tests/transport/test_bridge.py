@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.sessions import Client, Server
-from tests.simulated_process import Prints, Reads
-from tests.simulation import Simulation
+from tests.support.sessions import Client, Server
+from tests.support.simulated_process import Prints, Reads
+from tests.support.simulation import Simulation
 
 BUSY = {"kind": "busy"}
 

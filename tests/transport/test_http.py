@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.transport.support import KEY, UPGRADE, RawClient, Served, masked_frame
-from transport import handshake
+from transport.admission import handshake
 from transport.interface import TransportClosed
 from transport.listen import Listener
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.transport.support import Recorder
-from transport.carrier import INBOX_MESSAGES
+from transport.base import INBOX_MESSAGES
 from transport.interface import Drained, MessagesArrived, ProbeAnswered, TransportClosed
 from transport.memory import MemoryPeer, PeerClosedError, memory_pair
 

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from tests.transport.support import Recorder
-from transport.carrier import INBOX_MESSAGES
-from transport.frames import MAX_MESSAGE
+from transport.base import INBOX_MESSAGES
+from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import Drained, InputEnded, MessagesArrived, ProbeAnswered, TransportClosed
 from transport.stdio import StdioTransport
 

@@ -13,10 +13,10 @@ import trustme
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from exec_server.access import AccessError, load_tls_files, tls_of
-from exec_server.config import Config
+from exec_server.server.access import AccessError, load_tls_files, tls_of
+from exec_server.server.config import Config
 from tests.transport.support import Recorder
-from transport.admission import Admission
+from transport.admission.rules import Admission
 from transport.listen import Listener, WebSocketUrl, serve_websocket
 
 pytestmark = pytest.mark.anyio

@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.transport.support import RawClient, Recorder, Served, frame_head, masked_frame
 from transport import websocket
-from transport.carrier import INBOX_BYTES, INBOX_MESSAGES
-from transport.frames import MAX_MESSAGE
+from transport.base import INBOX_BYTES, INBOX_MESSAGES
+from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import Drained, MessagesArrived, ProbeAnswered, TransportClosed
 from transport.listen import WebSocketUrl, serve_websocket
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from exec_server import cli
-from tests.client import PATIENCE_S
-from tests.program import ROOT
+from tests.support.client import PATIENCE_S
+from tests.support.program import ROOT
 
 PROGRAM = [sys.executable, "-m", "exec_server"]
 LINE_LIMIT = 1 << 20

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cutting_proxy import CuttingProxy
 from tests.exec_server.cli.commands import PROGRAM, Inside, environ, one_line, running
 from tests.exec_server.cli.tmux import Tmux
-from tests.program import ROOT, Program, eventually
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import ROOT, Program, eventually
 
 MIB = 1 << 20
 

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
+from exec_server.cli.detached_sessions import Kept, KeptSessions
 from exec_server.cli.durations import shown
-from exec_server.cli.kept_sessions import Kept, KeptSessions
+from exec_server.cli.exit_status import CliError
 from exec_server.cli.kill import signal_name
-from exec_server.cli.outcome import CliError
 from exec_server.cli.table import table
-from tests.client import PATIENCE_S, connected, session
-from tests.cutting_proxy import CuttingProxy
 from tests.exec_server.cli.commands import PROGRAM, Done, Inside, environ, one_line, running, typed
 from tests.exec_server.cli.tmux import Tmux
-from tests.program import Program, eventually, launched, marker
-from tests.program import running as processes
+from tests.support.client import PATIENCE_S, connected, session
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import Program, eventually, launched, marker
+from tests.support.program import running as processes
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cutting_proxy import CuttingProxy
 from tests.exec_server.cli.commands import PROGRAM, environ
 from tests.exec_server.cli.tmux import Tmux
-from tests.program import Facts, Program, eventually
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import Facts, Program, eventually
 
 RUN = [*PROGRAM, "run", "--"]
 STATE = 'echo "status $?, $(stty -a | grep -ow -e "-\\?icanon" -e "-\\?echo" | tr "\\n" " ")"'

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.client import PATIENCE_S
 from tests.exec_server.cli.commands import environ
-from tests.program import ROOT, Program
+from tests.support.client import PATIENCE_S
+from tests.support.program import ROOT, Program
 
 SECTION = (ROOT / "docs" / "guide.md").read_text().partition("## The command line\n")[2].partition("\n## ")[0]
 BLOCKS = re.findall(r"```console\n(.*?)```", SECTION, re.DOTALL)

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.exec_server.cli.commands import PROGRAM, Inside, environ
-from tests.program import Program
+from tests.support.program import Program
 
 
 def test_info(server: Program, inside: Inside) -> None:

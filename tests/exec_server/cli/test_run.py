@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from exec_server.cli.durations import seconds
-from exec_server.cli.outcome import CliError
+from exec_server.cli.exit_status import CliError
 from exec_server.cli.run import VALUED, environment, run, with_separator
-from tests.cutting_proxy import CuttingProxy
 from tests.exec_server.cli.commands import PROGRAM, Inside, environ, one_line, running, typed
-from tests.program import ROOT, Facts, Program, alive, eventually, launched, marker, program
-from tests.program import running as processes
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import ROOT, Facts, Program, alive, eventually, launched, marker, program
+from tests.support.program import running as processes
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -322,6 +322,6 @@ def test_a_start_loads_only_what_it_uses() -> None:
         "actors",
         "rich.progress",
         "rich.table",
-        "exec_server.server",
+        "exec_server.server.server",
         "exec_server.cli.doctor",
     }

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.client import PATIENCE_S
-from tests.program import ROOT
+from tests.support.client import PATIENCE_S
+from tests.support.program import ROOT
 
 
 class Tmux:

@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from exec_server import ExecServerClient, connect_in_process, connect_stdio, connect_websocket, spawn_local_server
-from tests.exec_server.test_embedding import embedded
-from tests.program import Program, stdio_pipes
+from tests.exec_server.server.test_embedding import embedded
+from tests.support.program import Program, stdio_pipes
 
 
 @asynccontextmanager

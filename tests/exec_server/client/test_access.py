@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from exec_server import ConnectFailed, Unauthorized, connect_websocket
-from tests.program import command, launched, program
+from tests.support.program import command, launched, program
 
 pytestmark = pytest.mark.anyio
 

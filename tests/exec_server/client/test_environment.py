@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from exec_server import Environment
-from exec_server.environments_file import EnvironmentsFileError, Place, chosen_place
-from tests.program import ROOT, Program
+from exec_server.client.environments_file import EnvironmentsFileError, Place, chosen_place
+from tests.support.program import ROOT, Program
 
 pytestmark = pytest.mark.anyio
 

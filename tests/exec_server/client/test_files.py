@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from exec_server import Environment
-from exec_server.files import BLOCK, WINDOW
+from exec_server.client.files import BLOCK, WINDOW
 from protocol.errors import ExecServerError, InvalidRequest, NotFound
 from protocol.paths import native_path, path_uri
-from tests.program import ROOT
+from tests.support.program import ROOT
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,7 @@ from exec_server import ExecServerClient, Failed, Missed, Output
 from exec_server.client.demultiplexer import EVENTS_KEPT
 from exec_server.client.events import Gap
 from exec_server.client.inbox import ALL, BOUND, EVENT_COST, HOLD_FROM, Inbox
-from tests.program import eventually
+from tests.support.program import eventually
 
 pytestmark = pytest.mark.anyio
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tests.cutting_proxy import CuttingProxy
-from tests.program import ROOT, Program
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import ROOT, Program
 
 GUIDE = (ROOT / "docs" / "guide.md").read_text()
 EXAMPLES = re.findall(r"(<!-- cut -->\n)?```python\n(.*?)```\n\n```text\n(.*?)```", GUIDE, re.DOTALL)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from exec_server import Environment
-from exec_server.images import (
+from exec_server.client.images import (
     MAX_FILE_BYTES,
     MAX_HEIGHT,
     MAX_PIXELS,
@@ -31,8 +31,8 @@ from exec_server.images import (
     to_picture,
 )
 from protocol.sandbox import Sandbox
-from tests.managed import entry, managed
-from tests.program import ROOT
+from tests.support.managed import entry, managed
+from tests.support.program import ROOT
 
 
 def encoded(kind: str, size: tuple[int, int], mode: str = "RGB", **options: object) -> bytes:

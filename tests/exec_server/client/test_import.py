@@ -7,7 +7,7 @@ import sys
 
 import exec_server
 
-SERVER_PARTS = ("thespian", "actors", "transport", "websockets", "msgspec", "asyncio", "exec_server.server")
+SERVER_PARTS = ("thespian", "actors", "transport", "websockets", "msgspec", "asyncio", "exec_server.server.server")
 
 
 def test_the_import_loads_nothing_of_the_server() -> None:

@@ -13,7 +13,7 @@ from exec_server import Closed, ExecServerClient, Exited, Output, connect_websoc
 from exec_server.client.text import LineTooLong
 from protocol.errors import ExecServerError, InvalidParams, InvalidRequest, SpawnError, UnknownProcess
 from protocol.process import ProcessListParams, ProcessListResult
-from tests.program import Program, alive, eventually, marker, running
+from tests.support.program import Program, alive, eventually, marker, running
 
 pytestmark = pytest.mark.anyio
 

@@ -33,9 +33,9 @@ from exec_server import (
 from exec_server.client import websocket
 from exec_server.client.inbox import HOLD_FROM
 from protocol.errors import ActorLost, InvalidRequest
-from tests.cutting_proxy import CuttingProxy
-from tests.exec_server.test_embedding import embedded
-from tests.program import eventually, marker, running, stdio_pipes
+from tests.exec_server.server.test_embedding import embedded
+from tests.support.cutting_proxy import CuttingProxy
+from tests.support.program import eventually, marker, running, stdio_pipes
 
 pytestmark = pytest.mark.anyio
 

@@ -10,12 +10,12 @@ from contextlib import AbstractContextManager
 import pytest
 
 import exec_server
-from exec_server import ConnectFailed, Exited, TransportDisconnected, sync
-from exec_server.client import streams
-from exec_server.files import Files, OpenFile
+from exec_server import ConnectFailed, Exited, TransportDisconnected
+from exec_server.client import streams, sync
+from exec_server.client.files import Files, OpenFile
 from protocol.errors import SpawnError
-from tests.actors.child.support import eventually
-from tests.program import Program
+from tests.actors.system.child.support import eventually
+from tests.support.program import Program
 
 Connecting = Callable[[Program], AbstractContextManager[sync.ExecServerClient]]
 LINKS: dict[str, Connecting] = {

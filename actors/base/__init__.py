@@ -1,0 +1,1 @@
+"""Ground that all actors share: their base class, their messages, settings, deadlines."""

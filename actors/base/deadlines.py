@@ -1,0 +1,71 @@
+"""The deadlines of one actor, on top of Thespian's wakeups, which cannot be cancelled."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+from datetime import timedelta
+
+from actors.system import clock
+
+_COMPACT_ABOVE = 64
+_RESOLUTION_S = 1e-6  # of a timedelta: a wakeup may be asked for that much early
+
+
+class Deadlines:
+    """One heap of deadlines; a wakeup is asked for only when a deadline is earlier than every pending wakeup.
+
+    `wakeup_after` is the actor's own `wakeupAfter`; the payload that it gets comes back to `due`.
+    """
+
+    __slots__ = ("_asked", "_heap", "_serial", "_wakeup_after", "_when")
+
+    def __init__(self, wakeup_after: Callable[[timedelta, object], None]) -> None:
+        self._wakeup_after = wakeup_after
+        self._when: dict[Hashable, tuple[float, int]] = {}
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._asked: list[float] = []
+        self._serial = 0
+
+    def set(self, key: Hashable, seconds: float) -> None:
+        """`key` falls due in `seconds` from now; an earlier deadline of the same key is forgotten."""
+        when = clock.now() + max(seconds, 0.0)
+        self._serial += 1
+        self._when[key] = (when, self._serial)
+        heapq.heappush(self._heap, (when, self._serial, key))
+        if len(self._heap) > _COMPACT_ABOVE + 2 * len(self._when):
+            self._heap = [(*stamp, key) for key, stamp in self._when.items()]
+            heapq.heapify(self._heap)
+        self._ask()
+
+    def cancel(self, key: Hashable) -> None:
+        """`key` does not fall due; nothing happens if it was not going to."""
+        self._when.pop(key, None)
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._when
+
+    def due(self, payload: object) -> list[Hashable]:
+        """The keys that are due, earliest first, each once. Call it at every wakeup, with the wakeup's payload."""
+        if payload in self._asked:
+            self._asked.remove(payload)
+        now = clock.now() + _RESOLUTION_S
+        due = []
+        while self._heap and (self._heap[0][0] <= now or self._stale(self._heap[0])):
+            entry = heapq.heappop(self._heap)
+            if not self._stale(entry):
+                due.append(entry[2])
+                del self._when[entry[2]]
+        self._ask()
+        return due
+
+    def _stale(self, entry: tuple[float, int, Hashable]) -> bool:
+        return self._when.get(entry[2]) != entry[:2]
+
+    def _ask(self) -> None:
+        while self._heap and self._stale(self._heap[0]):
+            heapq.heappop(self._heap)
+        if self._heap and (not self._asked or self._heap[0][0] < min(self._asked)):
+            when = self._heap[0][0]
+            self._asked.append(when)
+            self._wakeup_after(timedelta(seconds=max(when - clock.now(), 0.0)), when)

@@ -1,0 +1,1 @@
+"""ProcessActor: one child, and what is known of it."""

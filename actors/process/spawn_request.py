@@ -1,0 +1,82 @@
+"""From the params of process/start to what the operating system is asked for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.base.messages import StartProcess
+from actors.process.recording import Recording, header, recording_path
+from actors.system.child.environment import child_environment
+from actors.system.child.limits import Limits
+from actors.system.child.spawn import SpawnRequest
+from actors.system.pool import SPAWN_POOL
+from actors.system.sandbox.errors import SandboxUnsupported
+from protocol.errors import InvalidParams
+from protocol.process import ProcessStartParams
+from protocol.sandbox import to_enforce
+
+
+class LocalStart(ProcessStartParams, frozen=True):
+    """The params of process/start from a client in the server's own process: it can give the child descriptors.
+
+    They have the same numbers in the child, and must stay open until the start is answered.
+    """
+
+    pass_fds: tuple[int, ...] = ()
+
+
+def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
+    """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
+    if params.host is not None or params.requirements is not None:
+        raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
+    _check_network(params)
+    pass_fds = params.pass_fds if isinstance(params, LocalStart) else ()
+    if pass_fds and to_enforce(params.sandbox) is not None:
+        raise SandboxUnsupported("pass_fds: descriptors cannot be passed into a sandbox")
+    limits = None
+    if params.limits is not None:
+        limits = Limits(**msgspec.structs.asdict(params.limits))
+        limits.check()
+    return SpawnRequest(
+        argv=params.argv,
+        cwd=cwd,
+        env=child_environment(params.env, params.env_policy, params.tty),
+        tty=params.tty,
+        pipe_stdin=params.pipe_stdin,
+        rows=params.rows,
+        cols=params.cols,
+        arg0=params.arg0,
+        limits=limits,
+        sandbox=params.sandbox,
+        pass_fds=pass_fds,
+    )
+
+
+def _check_network(params: ProcessStartParams) -> None:
+    """A managed network is a way out through a proxy, which there is none of here: it can be no way out at all, but not
+    the one that was asked for. Raises SandboxUnsupported.
+    """
+    permissions = to_enforce(params.sandbox)
+    if permissions is None:
+        return
+    if params.network_proxy is not None:
+        raise SandboxUnsupported("`networkProxy`: there is no network proxy here")
+    if not params.enforce_managed_network:
+        return
+    if permissions.network == "enabled":
+        raise SandboxUnsupported('`enforceManagedNetwork`: the network can be cut here ("restricted"), not managed')
+    if params.managed_network is not None and params.managed_network.loopback_ports:
+        raise SandboxUnsupported("`managedNetwork.loopbackPorts`: the network is cut, no port outside can be reached")
+
+
+def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None:
+    """The recording of a start, not open yet; None where there is to be none. Raises InvalidParams."""
+    params, folder = start.params, start.settings.record
+    if params.record and not params.tty:
+        raise InvalidParams("`record`: only a terminal can be recorded, and `tty` is false", {"kind": "notATerminal"})
+    if params.record and folder is None:
+        raise InvalidParams("`record`: this server was started without --record", {"kind": "recordDisabled"})
+    if folder is None or not params.tty or params.record is False:
+        return None
+    path = recording_path(folder, start.session_id, params.process_id)
+    return Recording(path, header(request.argv, request.env, request.rows, request.cols), SPAWN_POOL.submit)

@@ -1,0 +1,1 @@
+"""RouterActor: the directory of sessions, observers, and what the whole server has together."""

@@ -1,0 +1,1 @@
+"""Services of a session: actors that answer requests about files, HTTP and the environment."""

@@ -1,0 +1,1 @@
+"""ConnectionActor: one session of a client, its process ids, its audit lines."""

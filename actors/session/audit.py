@@ -1,0 +1,151 @@
+"""The audit log: who started what, when, and how it ended. One JSON object a line, in a file of the server's.
+
+AuditActor owns the file; the ConnectionActor of each session tells it. The file is written by a thread, never on the
+loop, and opened anew for each batch of lines, so that it may be moved away at any time. What waits is bounded: when the
+disk is too slow or full, the newest lines are lost, and a later line says how many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from actors.base.guarded import GuardedActor
+from actors.base.log_context import session_tag
+from actors.base.messages import Address, Audited, OpenAudit
+from actors.system.line_queue import LineQueue
+from actors.system.pool import Pool
+from protocol.errors import ExecServerError
+from protocol.process import ProcessStartParams
+
+log = logging.getLogger("exec_server.audit")
+
+WAITING_LIMIT = 8 << 20
+"""Bytes that may wait for the disk; further lines are lost, and counted."""
+WARN_S = 60.0
+"""Seconds between two warnings that lines are lost."""
+
+_WRITER = Pool(1, "audit")
+
+
+def started(
+    session_id: str, params: ProcessStartParams, cwd: str, by: tuple[str, str], pid: int, at_ms: int
+) -> Audited:
+    """A process runs; `by` is the peer of the connection that asked for it, and what its client calls itself."""
+    return _asked("started", session_id, params, cwd, by, at_ms, pid=pid)
+
+
+def failed(
+    session_id: str, params: ProcessStartParams, cwd: str, by: tuple[str, str], error: ExecServerError
+) -> Audited:
+    """A process could not be started, or was not allowed to."""
+    kind = (error.data or {}).get("kind")
+    return _asked("failed", session_id, params, cwd, by, now_ms(), code=error.code, kind=kind)
+
+
+def _asked(
+    event: Literal["started", "failed"],
+    session_id: str,
+    params: ProcessStartParams,
+    cwd: str,
+    by: tuple[str, str],
+    at_ms: int,
+    **more: Any,
+) -> Audited:
+    return Audited(
+        at_ms,
+        event,
+        session_tag(session_id),
+        params.process_id,
+        *by,
+        argv=params.argv,
+        cwd=cwd,
+        tty=params.tty,
+        mode=params.mode or "direct",
+        **more,
+    )
+
+
+def ended(
+    session_id: str, process_id: str, pid: int | None, exit_code: int | None, signal: str | None, reason: str
+) -> Audited:
+    """A process is over. `exit_code` None: nobody waited to see it, as at the end of its session."""
+    tag = session_tag(session_id)
+    return Audited(now_ms(), "ended", tag, process_id, pid=pid, exit_code=exit_code, signal=signal, reason=reason)
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+def line_of(entry: Audited, show_argv: bool) -> bytes:
+    """The line of an entry. Without `show_argv`, argv is its digest: the SHA-256 of its JSON, without spaces."""
+    if entry.argv is not None and not show_argv:
+        digest = sha256(msgspec.json.encode(entry.argv)).hexdigest()
+        entry = msgspec.structs.replace(entry, argv=None, argv_sha256=digest)
+    return msgspec.json.encode(entry) + b"\n"
+
+
+class AuditActor(GuardedActor):
+    """Writes the audit log of a server."""
+
+    _file: AuditFile
+    _show_argv: bool
+
+    def receiveMsg_OpenAudit(self, message: OpenAudit, router: Address) -> None:
+        if not hasattr(self, "_file"):
+            self._file = AuditFile(message.path)
+        self._show_argv = message.show_argv
+
+    def receiveMsg_Audited(self, message: Audited, sender: Address) -> None:
+        self._file.append(line_of(message, self._show_argv))
+
+
+class AuditFile:
+    """Lines on their way to a file, which is readable by its owner alone. `append` never blocks."""
+
+    def __init__(self, path: str) -> None:
+        """Raises RuntimeError if the thread that writes cannot be started."""
+        self._path = path
+        self._warned_at = float("-inf")
+        self.append = LineQueue(_WRITER, WAITING_LIMIT, self._write).append
+
+    def _write(self, lines: bytes, lost: int) -> int:
+        told = msgspec.json.encode({"atMs": now_ms(), "event": "lost", "lines": lost}) + b"\n" if lost else b""
+        try:
+            append_to(self._path, lines + told)
+        except OSError as error:
+            if time.monotonic() - self._warned_at >= WARN_S:
+                self._warned_at = time.monotonic()
+                log.error("lines of the audit log %s are lost: %s", self._path, error.strerror)
+            return lines.count(b"\n") + lost
+        return 0
+
+
+def append_to(path: str, data: bytes | bytearray) -> None:
+    """Append to a file, made for its owner alone if it is not there. Raises OSError, and then nothing was added."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    try:
+        before = os.fstat(fd).st_size
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(fd, view) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # what is no regular file keeps what it got
+                os.ftruncate(fd, before)
+            raise
+    finally:
+        os.close(fd)
+
+
+def wait_until_written() -> bool:
+    """Wait, a bounded time, until every line is in its file; for the end of the server."""
+    return _WRITER.finish()

@@ -1,0 +1,339 @@
+"""Which processes descend from which child, and how they are killed.
+
+Found by the links that /proc shows from the leader down, while they hold. When a process dies its children
+are handed to the subreaper (the server program) or to init: whose they were is then told by the mark they
+carry (`tag`), or by the session they are in, if a walk has seen that session before. `sweep` looks every two
+seconds, so that a session which lived that long is known.
+
+In a program that is no subreaper, what outlives its leader is looked for among all processes of the machine.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from actors.system.child import proc, tag
+from actors.system.child.table import CHILDREN
+from actors.system.pool import SPAWN_POOL
+
+if TYPE_CHECKING:
+    from actors.system.child.child import Child
+
+log = logging.getLogger(__name__)
+
+SWEEP_PERIOD: Final = 2.0
+"""Seconds from the start of one sweep to the start of the next."""
+_SLICE_PERIOD: Final = 0.02
+_ADOPT_SHARE: Final = 20
+"""Looking for orphans whenever a child exits may take one part in so many of the time."""
+_WALKS: Final = 8
+"""How many walks in a row may find nobody new and yet not end a search, because somebody went meanwhile."""
+_WALKS_AT_MOST: Final = 1000
+_NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
+NOBODY: Final = 0
+GONE: Final = -1
+_RECENT_TICKS: Final = 10
+_RECENT_S: Final = 0.05
+
+
+class _State:
+    sweep_started = -SWEEP_PERIOD
+    sweep_ticks = 0
+    sweep_ticks_before = 0
+    sweeping: Iterator[object] | None = None
+    adopted_at = 0.0
+    next_adoption = 0.0
+
+
+def _reset() -> None:
+    _State.sweeping = None
+
+
+os.register_at_fork(after_in_child=_reset)
+
+
+def note(child: Child, sid: int) -> None:
+    """A descendant of `child` has been seen in session `sid`."""
+    if sid != child.pid or child.status is not None:
+        if child.sessions is None:
+            child.sessions = {}
+        child.sessions[sid] = proc.boot_ticks()
+    if CHILDREN.owner(sid) is not child:
+        CHILDREN.attribute(sid, child)
+    CHILDREN.watch(sid)
+
+
+def forget(child: Child) -> None:
+    """Nothing is attributed to `child` any more."""
+    CHILDREN.unmark(child.mark)
+    CHILDREN.disown(child.pid, child)
+    for sid in child.sessions or ():
+        CHILDREN.disown(sid, child)
+    child.sessions = None
+
+
+def members(child: Child) -> Iterator[int]:
+    """The descendants of `child` that can be told now, zombies too, noting their sessions. Among them NOBODY,
+    for a step that found none (so that the caller can look at the time), and GONE, for a process that went
+    before it could be looked at.
+    """
+    for pid in _linked_or_attributed(child):
+        if pid > 0:
+            sid = proc.session_of(pid)
+            if sid:
+                note(child, sid)
+        yield pid
+
+
+def _linked_or_attributed(child: Child) -> Iterator[int]:
+    if child.unreaped:
+        yield from proc.walk(child.pid)
+    if CHILDREN.adopts:
+        adopt()
+        for pid in [pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child]:
+            yield pid
+            yield from proc.walk(pid)
+    else:
+        yield from _left_behind(child)
+
+
+def _left_behind(child: Child) -> Iterator[int]:
+    """Where orphans go to init: who carries the child's mark, or is in an attributed session, having lived
+    when that was last seen to be ours. A session that has become empty may since be a stranger's.
+    """
+    seen = dict(child.sessions or {})
+    for pid in proc.all_pids():
+        sid = proc.session_of(pid)
+        if sid == child.pid and child.unreaped:
+            yield NOBODY if pid == child.pid else pid
+        elif child.mark and tag.of(pid) == child.mark:
+            yield pid
+        elif sid in seen and (stat := proc.read_stat(pid)) is not None and stat.start_ticks <= seen[sid]:
+            yield pid
+            yield from proc.walk(pid)
+        else:
+            yield GONE if sid is None else NOBODY
+
+
+def any_alive(child: Child) -> bool:
+    """Whether a descendant of `child` is alive, as far as that can be told now."""
+    if child.unreaped or not CHILDREN.adopts:
+        found = members(child)
+    else:
+        seen = (child.sessions or {}).get(child.pid, 0)
+        recent = proc.boot_ticks() - seen <= _RECENT_TICKS
+        if recent or time.monotonic() - _State.adopted_at > _RECENT_S:
+            adopt()
+        found = iter([pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child])
+    return any(pid > 0 and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in found)
+
+
+def kill(child: Child, budget_s: float) -> bool:
+    """SIGKILL all `members`, and the group of a child that is unreaped. False: a thread goes on with it."""
+    steps = _kill(child)
+    deadline = time.monotonic() + budget_s
+    for _ in steps:
+        if time.monotonic() >= deadline:
+            child.kill_goes_on()
+            SPAWN_POOL.submit(lambda: _finish(child, steps))
+            return False
+    return True
+
+
+def _finish(child: Child, steps: Iterator[object]) -> None:
+    try:
+        for _ in steps:
+            pass
+    finally:
+        child.kill_is_over()
+
+
+def _kill(child: Child) -> Iterator[object]:
+    # Stopped processes neither fork nor exit nor change their session, so the links hold while they are
+    # followed.
+    child.signal_group(signal.SIGSTOP)
+    found: dict[int, int] = {}
+    try:
+        yield from _stop_all(child, found)
+    except OSError as error:
+        if error.errno not in _NO_DESCRIPTOR:
+            raise
+        log.warning("no descriptor left to look for the descendants of pid %d", child.pid)
+    child.signal_group(signal.SIGKILL)
+    for pid, start_ticks in found.items():
+        signal_process(pid, start_ticks, signal.SIGKILL)
+        yield None
+
+
+def _stop_all(child: Child, found: dict[int, int]) -> Iterator[object]:
+    # A walk that finds nobody new has found all, unless one that went meanwhile left a child.
+    quiet = 0
+    for _ in range(_WALKS_AT_MOST):
+        fresh = gone = False
+        for pid in members(child):
+            yield None
+            gone = gone or pid == GONE
+            if pid > 0 and pid not in found:
+                stat = proc.read_stat(pid)
+                if stat is not None:
+                    found[pid] = stat.start_ticks
+                    signal_process(pid, stat.start_ticks, signal.SIGSTOP)
+                    fresh = True
+        quiet = 0 if fresh else quiet + 1
+        if quiet == _WALKS or (quiet and not gone):
+            return
+    log.warning("pid %d starts processes faster than they can be stopped", child.pid)
+
+
+def signal_process(pid: int, start_ticks: int, signum: int) -> None:
+    """Signal the process `pid` that began at `start_ticks`, and no other one that may have its number by now.
+
+    Its session would not tell it: a process may be just about to leave the one it was found in.
+    """
+    try:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTOR:
+                raise
+            os.kill(pid, signum)  # unchecked: killing must work then, and it was looked at an instant ago
+            return
+        try:
+            stat = proc.read_stat(pid)
+            if stat is not None and stat.start_ticks == start_ticks:
+                signal.pidfd_send_signal(pidfd, signum)
+        finally:
+            os.close(pidfd)
+    except ProcessLookupError:
+        return  # it has ended by itself
+    except PermissionError:
+        log.warning("may not send signal %d to pid %d, a descendant of a command", signum, pid)
+
+
+def sweep(budget_s: float = 0.002) -> float:
+    """Look at the descendants of running children, for at most about `budget_s`; the seconds until the next
+    call.
+
+    A whole sweep begins every SWEEP_PERIOD. To be called by a timer of the server program, on the loop.
+    """
+    now = time.monotonic()
+    if _State.sweeping is None:
+        due = _State.sweep_started + SWEEP_PERIOD - now
+        if due > 0:
+            return due
+        _State.sweep_started = now
+        _State.sweep_ticks_before, _State.sweep_ticks = _State.sweep_ticks, proc.boot_ticks()
+        _State.sweeping = _sweep_all()
+    deadline = now + budget_s
+    for _ in _State.sweeping:
+        if time.monotonic() >= deadline:
+            return _SLICE_PERIOD
+    _State.sweeping = None
+    return max(_SLICE_PERIOD, _State.sweep_started + SWEEP_PERIOD - time.monotonic())
+
+
+def _sweep_all() -> Iterator[object]:
+    adopt()
+    orphans: dict[Child, list[int]] = {}
+    for pid, owner in list(CHILDREN.orphans.items()):
+        if owner is not None:
+            orphans.setdefault(owner, []).append(pid)
+    for child in CHILDREN.commands():
+        roots = orphans.get(child, [])
+        if child.unreaped:
+            roots = [child.pid, *roots]
+        for root in roots:
+            for pid in proc.walk(root):
+                yield None
+                sid = proc.session_of(pid)
+                if sid:
+                    note(child, sid)
+        _drop_empty_sessions(child)
+        yield None
+
+
+def _drop_empty_sessions(child: Child) -> None:
+    if not CHILDREN.adopts or child.sessions is None:
+        return  # elsewhere nothing tells that a session is empty; the times of birth keep strangers out
+    with CHILDREN.lock:
+        for sid, last_seen in list(child.sessions.items()):
+            if last_seen < _State.sweep_ticks_before:
+                del child.sessions[sid]
+                CHILDREN.disown(sid, child)
+                CHILDREN.unwatch(sid)
+
+
+def adopt() -> list[int]:
+    """Look up which processes the kernel has handed to this one, and attribute them; all that are not reaped.
+
+    Costs about 0.3 µs a child of this process and 2 µs an orphan. Empty where this process is no subreaper.
+    """
+    if not CHILDREN.adopts:
+        return []
+    started = time.monotonic()
+    with CHILDREN.lock:
+        found = CHILDREN.strangers(proc.children_of(os.getpid()))
+        known = CHILDREN.orphans
+        CHILDREN.orphans = {}
+        for pid in found:
+            sid = proc.session_of(pid)
+            owner = known.get(pid)
+            if sid is not None:
+                if owner is None or owner.forgotten:
+                    owner = CHILDREN.marked(tag.of(pid)) or CHILDREN.owner(sid)
+                if owner is not None:
+                    note(owner, sid)
+                CHILDREN.watch(sid)
+            CHILDREN.orphans[pid] = owner
+        ended = time.monotonic()
+        _State.adopted_at = started
+        _State.next_adoption = ended + _ADOPT_SHARE * (ended - started)
+    return found
+
+
+def adopt_in_passing(sid: int) -> bool:
+    """`adopt`, unless that has been done so lately that it would take a noticeable share of the time. Whether
+    an orphan in session `sid` is known.
+    """
+    if not CHILDREN.adopts:
+        return False
+    if time.monotonic() >= _State.next_adoption:
+        adopt()
+    return any(proc.session_of(pid) == sid for pid in CHILDREN.orphans)
+
+
+def reap_orphans() -> int:
+    """Reap the adopted orphans that have ended; how many. To be called once a second by the server program.
+
+    Each is reaped by its own number, which stays its own until then. Never P_ALL: that would take the exit
+    status of children that others wait for.
+    """
+    with CHILDREN.lock:
+        stats = {pid: stat for pid in adopt() if (stat := proc.read_stat(pid)) is not None}
+        ended = [pid for pid, stat in stats.items() if not stat.alive]
+        in_use = {stat.session for stat in stats.values() if stat.alive}
+        for pid in ended:
+            del CHILDREN.orphans[pid]
+            sid = stats[pid].session
+            if sid not in in_use and sid not in CHILDREN:
+                CHILDREN.unwatch(sid)
+        return sum(map(_reap, ended))
+
+
+def _reap(pid: int) -> bool:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno not in _NO_DESCRIPTOR:
+            raise
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    try:
+        return os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG) is not None
+    finally:
+        os.close(pidfd)

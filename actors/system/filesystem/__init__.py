@@ -1,0 +1,10 @@
+"""The seam to the file system: one function a request, which blocks and knows no actors.
+
+`carry_out` is what a service runs in a thread, and what the file helper runs inside a sandbox.
+"""
+
+from __future__ import annotations
+
+from actors.system.filesystem.operations import carry_out
+
+__all__ = ["carry_out"]

@@ -1,0 +1,199 @@
+"""The way into a sandbox: bwrap(1) starts a bare Python there, which executes the command or tells why not.
+
+bwrap stays outside as the leader of the command's session, and must outlive every signal that is meant for the command:
+a ^C on its terminal, a SIGTERM to its group. So it is started with all signals blocked. The entrance unblocks them, and
+one that came meanwhile finds the command. It also tells what cannot be told from outside: that bwrap has succeeded.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from actors.system.child.proc import children_of
+from actors.system.sandbox import placeholders
+from actors.system.sandbox.enclosure import Enclosure, interpreter
+from protocol.errors import SpawnError, os_error_text
+
+if TYPE_CHECKING:
+    from actors.system.child.child import Child
+
+ENTER_S: Final = 20.0
+"""How long bwrap and the entrance may take together, in seconds."""
+_MOST_SAID: Final = 4096
+_SPEC, _REPORT, _ARGUMENTS, _FILTER = 3, 4, 5, 6
+ENVIRONMENT: Final = [b"PATH=/usr/local/bin:/usr/bin:/bin"]
+"""bwrap's own: a command's might make it load libraries from a place that a sandboxed command can write to."""
+
+CODE: Final = """\
+import os
+from _signal import SIG_DFL, SIG_SETMASK, pthread_sigmask, signal
+os.set_inheritable(4, False)
+os.closerange(5, 32)
+os.write(4, b"+")
+at = b"cwd"
+try:
+    spec = b""
+    while piece := os.read(3, 1 << 20):
+        spec += piece
+    os.close(3)
+    soft, cwd, program, count, *items = spec.split(b"\\0")[:-1]
+    argv, env = items[:int(count)], items[int(count):]
+    if soft:
+        import resource
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard == resource.RLIM_INFINITY or int(soft) <= hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), hard))
+    os.chdir(cwd)
+    at = b"program"
+    for number in (2, 13, 25):
+        signal(number, SIG_DFL)
+    pthread_sigmask(SIG_SETMASK, [])
+    env = dict(item.split(b"=", 1) for item in env)
+    try:
+        os.execve(program, argv, env)
+    except OSError as error:
+        if error.errno != 8:
+            raise
+        os.execve(b"/bin/sh", [b"/bin/sh", program, *argv[1:]], env)
+except OSError as error:
+    os.write(4, b"%s %d" % (at, error.errno))
+os._exit(127)
+"""
+"""Descriptor 3 has what to execute, 4 takes the report and is closed by the exec. Signals: Python itself handles SIGINT
+and ignores SIGPIPE and SIGXFSZ. ENOEXEC goes to the shell, as with execvp(3)."""
+
+
+class Entrance:
+    """One start of a command in a sandbox. `passed` are the descriptors that bwrap must get as 3, 4, ...; `close`
+    releases all that is still open here."""
+
+    def __init__(self, enclosure: Enclosure, program: bytes, argv: list[bytes], env: list[bytes], cwd: bytes) -> None:
+        self._enclosure = enclosure
+        self._what = program, argv, env, cwd
+        self._report = -1
+        self.passed: tuple[int, ...] = ()
+
+    def open(self, soft_open_files: int | None) -> tuple[bytes, list[bytes]]:
+        """Open the descriptors; bwrap's program and argv. Raises OSError."""
+        program, argv, env, cwd = self._what
+        soft = b"" if soft_open_files is None else b"%d" % soft_open_files
+        spec = b"".join(item + b"\0" for item in (soft, cwd, program, b"%d" % len(argv), *argv, *env))
+        made = [os.fsencode(item) + b"\0" for item in self._enclosure.arguments]
+        made += [b"--seccomp\0%d\0" % _FILTER]
+        opened: list[int] = []
+        try:
+            opened.append(_memory(spec))
+            self._report, write_end = os.pipe()
+            opened.append(write_end)
+            opened += [_memory(b"".join(made)), _memory(self._enclosure.filter)]
+        finally:
+            self.passed = tuple(opened)
+        bwrap = os.fsencode(self._enclosure.program)
+        python = [os.fsencode(interpreter()), b"-I", b"-S", b"-c", CODE.encode()]
+        return bwrap, [bwrap, b"--args", b"%d" % _ARGUMENTS, b"--", *python]
+
+    def close_passed(self) -> None:
+        """bwrap has them, or never will."""
+        for fd in self.passed:
+            os.close(fd)
+        self.passed = ()
+
+    def close(self) -> None:
+        """What is left open, and the placeholders, where no child came of it."""
+        self.close_passed()
+        self._close_report()
+        placeholders.release(self._enclosure.placeholders)
+
+    def confirm(self, child: Child) -> None:
+        """Wait until the command is being executed. Raises SpawnError where it is not, whatever the reason."""
+        report = self._read_report()
+        self._close_report()
+        if report == b"+":
+            return
+        if not report.startswith(b"+"):
+            said = _said(child)
+            if f"execvp {interpreter()}" in said:
+                said += " (its libraries are not there: an entry for `root` or `minimal` is needed)"
+            raise SpawnError("spawnFailed", f"the sandbox could not be set up: {said}", "sandbox")
+        reason, _, code = report[1:].decode().partition(" ")
+        _, _, _, cwd = self._what
+        path = os.fsdecode(cwd if reason == "cwd" else self._what[0])
+        plain = SpawnError.from_errno(int(code), reason)
+        text = f"{os_error_text(int(code))}: {reason} {path} in the sandbox"
+        raise SpawnError((plain.data or {})["kind"], text, reason, path=path, errno=int(code))
+
+    def at_end(self, child: Child) -> Callable[[], object] | None:
+        """What there is to do, in a thread, once the child has exited; None where that is nothing."""
+        held = self._enclosure.placeholders
+        if not held:
+            return None
+        first = _watch_first(child.pid)
+
+        def release() -> None:
+            # bwrap's exit ends whoever is left inside, the first process there last of all.
+            if first >= 0:
+                ended = select.poll()
+                ended.register(first, select.POLLIN)
+                ended.poll(ENTER_S * 1000)
+                os.close(first)
+            placeholders.release(held)
+
+        return release
+
+    def _read_report(self) -> bytes:
+        report = b""
+        deadline = time.monotonic() + ENTER_S
+        ready = select.poll()
+        ready.register(self._report, select.POLLIN)
+        while ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            piece = os.read(self._report, 64)
+            if not piece:
+                return report
+            report += piece
+        return b""
+
+    def _close_report(self) -> None:
+        if self._report >= 0:
+            os.close(self._report)
+            self._report = -1
+
+
+def _watch_first(pid: int) -> int:
+    """A pidfd of the first process in a sandbox whose bwrap is `pid`; -1 where it has ended."""
+    for child in children_of(pid):
+        try:
+            return os.pidfd_open(child)
+        except OSError:
+            continue
+    return -1
+
+
+def _memory(content: bytes) -> int:
+    fd = os.memfd_create("exec-server-sandbox", os.MFD_CLOEXEC)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(content)
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _said(child: Child) -> str:
+    """What bwrap has printed, or Python where it could not start inside."""
+    for fd in (child.stderr, child.master):
+        if fd is None:
+            continue
+        try:
+            text = os.read(fd, _MOST_SAID).decode(errors="replace").strip()
+        except (BlockingIOError, OSError) as error:
+            text = "" if error.errno in (errno.EAGAIN, errno.EIO) else str(error)
+        if text:
+            return text
+    return f"no word from bwrap within {ENTER_S:.0f} s"

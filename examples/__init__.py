@@ -1,0 +1,1 @@
+"""Programs that use exec-server as its users do."""

@@ -1,0 +1,80 @@
+"""What the server program does to its own process, and what it does once a second because of it.
+
+For the program alone: a server inside somebody else's program leaves that process as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from actors.base.limit_warnings import NearLimits
+from actors.system.child import descendants, process_wide
+from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
+from actors.system.child.guardian import Guardian
+from exec_server.server import fd_usage
+from exec_server.server.malloc_trim import Memory, resident
+
+log = logging.getLogger("exec_server")
+
+CHECK_S = 1.0
+"""How often orphans are reaped and the guardian is looked at, in seconds."""
+LAST_KILL_S = 2.0
+"""How long the end of the server waits for what it has killed to be gone, in seconds."""
+LAST_KILL_STEP_S = 0.005
+
+
+class Measures:
+    """The process-wide measures of one server program, from `take` to `end`."""
+
+    def __init__(self, max_open_files: int = 0) -> None:
+        """`max_open_files`: the soft limit of this process; 0: as high as may be."""
+        process_wide.open_standard_descriptors()
+        process_wide.close_inherited_on_exec()
+        process_wide.keep_exit_statuses()
+        process_wide.raise_open_files(max_open_files)
+        process_wide.write_no_core_files()
+        process_wide.mark_descendants()
+        self._subreaper = process_wide.become_subreaper()
+        process_wide.mark_descendants()
+        cgroup = enter_own_cgroup()
+        self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
+        self._guardian = Guardian(self._cgroup)
+        self._near = NearLimits()
+        self._memory = Memory()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def begin(self) -> None:
+        """Start the guardian and the regular checks, on the running loop."""
+        self._guardian.start()
+        self._check()
+        self._sweep()
+
+    def _check(self) -> None:
+        self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
+        self._guardian.check()
+        fd_usage.look(self._near)
+        self._memory.look(resident(), time.monotonic())
+        descendants.reap_orphans()
+
+    def _sweep(self) -> None:
+        pause = CHECK_S
+        try:
+            pause = descendants.sweep()
+        finally:  # whatever went wrong is logged by the loop, and tried again
+            self._timers["sweep"] = asyncio.get_running_loop().call_later(pause, self._sweep)
+
+    async def end(self) -> None:
+        """Kill whatever descends from this process, attributed or not; at most LAST_KILL_S."""
+        for timer in self._timers.values():
+            timer.cancel()
+        deadline = time.monotonic() + LAST_KILL_S
+        while self._subreaper and (left := process_wide.kill_everything()):
+            if time.monotonic() > deadline:
+                log.warning("%d processes are still there after SIGKILL", left)
+                break
+            await asyncio.sleep(LAST_KILL_STEP_S)
+        if self._cgroup is not None:
+            self._cgroup.kill_and_leave()
+        self._guardian.stop()

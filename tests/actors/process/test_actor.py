@@ -1,0 +1,93 @@
+"""ProcessActor where timing decides: what comes while the child is being started, held or finished. Real children."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.base.messages import BridgeDetached, HoldOutput, OutputReleased, ProcessEnded, ReleaseOutput
+from actors.process.actor import ProcessActor
+from protocol.process import (
+    ProcessClosed,
+    ProcessExited,
+    ProcessFlowParams,
+    ProcessReadParams,
+    ProcessWaitParams,
+    ProcessWriteParams,
+)
+from tests.support.lone_process import Process, run_process
+
+SH = ["/bin/sh", "-c"]
+
+
+def test_a_hold_that_its_connection_left_behind_does_not_stop_the_child() -> None:
+    """Lost: a process that was started, held and left within a millisecond never printed again, for anybody."""
+
+    async def scenario(process: Process) -> None:
+        process.asks(ProcessFlowParams(process_id="p", paused=True))
+        process.tell(BridgeDetached(process.probe.address))
+        await process.closed()
+        assert process.told("stdout") == b"hello\n"
+
+    run_process(scenario, [*SH, "echo hello"])
+
+
+def test_a_poll_that_its_connection_left_behind_does_not_wait() -> None:
+    """Lost: memory, for up to a day, for each poll of a client that started something and went."""
+
+    async def scenario(process: Process) -> None:
+        poll = process.asks(ProcessReadParams(process_id="p", wait_ms=86_400_000))
+        wait = process.asks(ProcessWaitParams(process_id="p"))
+        process.tell(BridgeDetached(process.probe.address))
+        write = process.asks(ProcessWriteParams(process_id="p", chunk=b"\n", write_id="w"))
+        await process.closed()
+        assert process.answer(write).result.accepted
+        assert (process.answer(poll), process.answer(wait)) == (None, None)
+
+    run_process(scenario, [*SH, "read line; echo hello"], pipe_stdin=True)
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
+def test_the_last_output_is_told_however_slow_the_client(tty: bool) -> None:
+    """Lost: the end of what a command printed, where `closedAfterExitMs` was over before a slow client had read."""
+
+    async def scenario(process: Process) -> None:
+        await process.probe.until(lambda: _exited(process), "exited")
+        # Its time after the exit is over when this later one of the same actor is.
+        wait = process.asks(ProcessReadParams(process_id="p", after_seq=1 << 40, wait_ms=30))
+        await process.probe.until(lambda: process.answer(wait), "the later time is over")
+        assert process.told("stdout", "pty") == b"", "told while it was held"
+        await process.release()
+        await process.closed()
+        assert process.told("stdout", "pty").strip() == b"last words"
+        assert isinstance(process.events[-1], ProcessClosed)
+
+    held = {"held": True, "closed_after_exit_ms": 1}
+    run_process(scenario, [*SH, "echo last words; sleep 1000 & exit 3"], tty=tty, **held)
+
+
+def _exited(process: Process) -> bool:
+    return any(isinstance(each, ProcessExited) for each in process.events)
+
+
+class FailsAtRelease(ProcessActor):
+    """A server with a fault."""
+
+    def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, sender: Any) -> None:
+        raise OSError("a fault")
+
+
+def test_a_fault_at_a_release_ends_the_process_and_nobody_waits_for_it() -> None:
+    """Lost: the output of every other process of a session, which waits until this one is released."""
+
+    async def scenario(process: Process) -> None:
+        process.tell(HoldOutput())
+        wait = process.asks(ProcessWaitParams(process_id="p"))
+        await process.read(0)
+        process.tell(ReleaseOutput())
+        await process.probe.until(lambda: process.probe.of(OutputReleased) or process.probe.of(ProcessEnded), "an end")
+        assert [type(each) for each in process.events] == [ProcessExited, ProcessClosed]
+        assert process.answer(wait).result.exited
+
+    run_process(scenario, [*SH, "sleep 1000"], actor=FailsAtRelease)

@@ -1,0 +1,232 @@
+"""Ending a command ends what it started, wherever that hid; its natural end does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from actors.system.child import proc
+from actors.system.child.table import CHILDREN
+from tests.actors.system.child.support import alive, end, ends, eventually, output_of, read_until, start, wait_exit
+
+WAYS = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
+
+NEST = """
+trap '' HUP TERM
+sleep 1000 & echo $!
+setsid sh -c 'echo $$; exec sleep 1000' &
+setsid sh -c 'setsid sh -c "echo \\$\\$; exec sleep 1000" & echo $$; wait' &
+sh -c 'sleep 1000 & echo $!; echo $$; wait' &
+wait
+"""
+"""Prints six pids: in the group, in sessions of their own, in a session below one, deaf to signals."""
+
+
+def six_pids(data: bytes) -> list[int]:
+    pids = [int(line) for line in data.split()]
+    assert len(pids) == 6
+    return pids
+
+
+def read_lines(fd: int, count: int) -> bytes:
+    data = b""
+    while data.count(b"\n") < count:
+        data += read_until(fd, b"\n")
+    return data
+
+
+@WAYS
+def test_kill_tree_ends_descendants_in_sessions_of_their_own(tty: bool) -> None:
+    """A build daemon that called setsid must not survive its command's end by the user."""
+    child = start("sh", "-c", NEST, tty=tty)
+    out = child.master if tty else child.stdout
+    assert out is not None
+    pids = six_pids(read_lines(out, 6))
+    assert len({os.getsid(pid) for pid in pids}) >= 4
+    assert child.has_descendants()
+    assert child.kill_tree(budget_s=10)
+    assert wait_exit(child) == (137, signal.SIGKILL)
+    assert all(ends(pid) for pid in pids)
+    child.release()
+
+
+def test_a_tree_too_large_for_one_turn_of_the_loop_is_ended_by_a_thread() -> None:
+    """Nothing may block the loop, and nothing may be forgotten for that, even if the child is given up
+    meanwhile.
+    """
+    child = start("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do setsid sleep 1000 & echo $!; done; wait")
+    assert child.stdout is not None
+    pids = [int(line) for line in read_lines(child.stdout, 8).split()]
+    leader = child.pid
+    assert child.kill_tree(budget_s=0) is False
+    child.release()
+    assert ends(leader)
+    assert all(ends(pid) for pid in pids)
+    while leader in CHILDREN:
+        CHILDREN.reap_left()
+
+
+FORKS = """
+process_wide.become_subreaper()
+child = start("sh", "-c", "while :; do setsid sleep 1000 & done")
+eventually(child.has_descendants, "it does not fork")
+child.kill_tree(budget_s=20)
+wait_exit(child)
+eventually(lambda: not descendants.reap_orphans() and not descendants.adopt(), "some have escaped")
+child.release()
+say("all ended")
+"""
+
+
+def test_a_command_that_forks_as_fast_as_it_can_is_ended() -> None:
+    """Killing what was listed a moment ago would never catch up with it."""
+    assert output_of(FORKS) == ["all ended"]
+
+
+def test_a_natural_exit_leaves_background_jobs_alone() -> None:
+    script = "read line; setsid sleep 1000 & echo $!; sleep 1000 & echo $!"
+    child = start("sh", "-c", script, pipe_stdin=True)
+    assert child.stdin is not None and child.stdout is not None
+    os.write(child.stdin, b"\n")  # it is marked by now
+    jobs = [int(line) for line in read_lines(child.stdout, 2).split()]
+    assert wait_exit(child) == (0, None)
+    assert all(alive(job) for job in jobs)
+    assert child.has_descendants()
+    # This process is no subreaper: they belong to init by now, and are told by what they inherited.
+    child.kill_descendants()
+    assert all(ends(job) for job in jobs)
+    eventually(lambda: not child.has_descendants(), "some live on")
+    child.release()
+
+
+def test_nothing_is_killed_by_the_number_of_a_session_that_was_reused() -> None:
+    """A process that is younger than our last look at its session may be a stranger's."""
+    child = start("sh", "-c", "sleep 1000 & echo $!")
+    assert child.stdout is not None
+    job = int(read_until(child.stdout, b"\n"))
+    wait_exit(child)
+    stat = proc.read_stat(job)
+    assert stat is not None and child.sessions is not None
+    child.sessions[child.pid] = stat.start_ticks - 1
+    child.mark = 0
+    child.kill_descendants()
+    assert alive(job)
+    os.kill(job, signal.SIGKILL)
+    child.release()
+
+
+DAEMONS = """
+server = sys.argv[1] == "server"
+if server:
+    process_wide.become_subreaper()
+    assert process_wide.mark_descendants()
+# A guest's commands are marked just after they start: they wait for that here. A server's are born marked.
+script = '''
+trap "" HUP
+test "$1" = server || read line
+(setsid sh -c 'echo $$; exec setsid sleep 1000' &)
+(sh -c 'echo $$; exec sleep 1000' &)
+'''
+for tty in (False, True):
+    child = start("sh", "-c", script + sys.argv[2], "sh", sys.argv[1], tty=tty, pipe_stdin=not tty)
+    if not server:
+        os.write(child.master if tty else child.stdin, b"\\n")
+    out = child.master if tty else child.stdout
+    data = b""
+    while len(data.split()) < 2 or not data.endswith(b"\\n"):
+        data += read_until(out, b"\\n")
+    if "exit" in sys.argv[2]:
+        say(wait_exit(child).code)
+        child.kill_descendants()
+    else:
+        child.kill_tree(budget_s=10)
+        say(wait_exit(child).code)
+    pids = [int(word) for word in data.split()]
+    say(len(pids), all(ends(pid) for pid in pids))
+    eventually(lambda: not child.has_descendants(), "some live on")
+    child.release()
+eventually(lambda: not descendants.reap_orphans() and not descendants.adopt(), "orphans are not reaped")
+"""
+"""Daemons, whose parents have gone before anybody could look, in sessions that nobody has seen."""
+
+
+@pytest.mark.parametrize("kind", ["server", "guest"])
+def test_double_forked_descendants_are_ended_with_their_command(kind: str) -> None:
+    assert output_of(DAEMONS, kind, "sleep 1000") == ["137", "2 True"] * 2
+
+
+@pytest.mark.parametrize("kind", ["server", "guest"])
+def test_double_forked_descendants_are_ended_after_their_commands_exit(kind: str) -> None:
+    """The end of a session after the command ended by itself."""
+    assert output_of(DAEMONS, kind, "exit 0") == ["0", "2 True"] * 2
+
+
+def test_the_children_of_another_command_are_left_alone() -> None:
+    victim, other = start("sh", "-c", "setsid sleep 1000 & echo $!; wait"), start("sleep", "1000")
+    assert victim.stdout is not None
+    read_until(victim.stdout, b"\n")
+    end(victim)
+    assert alive(other.pid)
+    end(other)
+
+
+EVERYTHING = """
+process_wide.become_subreaper()
+child = start("sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000")
+pids = [child.pid, int(read_until(child.stdout, b"\\n"))]
+child.release()
+deadline = time.monotonic() + 20
+while process_wide.kill_everything() and time.monotonic() < deadline:
+    select.select([], [], [], 0.002)
+say(all(ends(pid) for pid in pids))
+"""
+
+
+def test_what_nobody_owns_any_more_ends_with_the_server() -> None:
+    assert output_of(EVERYTHING) == ["True"]
+
+
+SWEEP = """
+process_wide.become_subreaper()
+children = [start("sh", "-c", "setsid sleep 1000 & echo $!; wait", env=ENV) for _ in range(30)]
+sids = [int(read_until(child.stdout, b"\\n")) for child in children]
+eventually(lambda: all(os.getsid(sid) == sid for sid in sids), "no session of its own")
+slices = 0
+while (delay := descendants.sweep(budget_s=0.0005)) < 0.5:
+    slices += 1
+say(slices > 1, delay <= 2, [CHILDREN.owner(sid) for sid in sids] == children, set(sids) <= CHILDREN.watched)
+for child in children:
+    end(child)
+say([CHILDREN.owner(sid) for sid in sids] == [None] * 30)
+eventually(lambda: not descendants.reap_orphans() and not descendants.adopt(), "orphans are not reaped")
+say(not CHILDREN.watched & set(sids))
+"""
+
+
+def test_a_sweep_finds_sessions_in_short_slices() -> None:
+    """A thousand commands must not stop the loop, and a session that ended is not known any more."""
+    assert output_of(SWEEP) == ["True True True True", "True", "True"]
+
+
+NO_DESCRIPTOR = """
+import resource
+child = start("sh", "-c", "sleep 1000 & echo $!; wait")
+job = int(read_until(child.stdout, b"\\n"))
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(descriptors()) + 1, hard))
+while True:
+    try:
+        os.dup(0)
+    except OSError:
+        break
+child.kill_tree()
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+say(wait_exit(child).code, ends(job))
+"""
+
+
+def test_a_command_can_be_ended_with_no_descriptor_left() -> None:
+    """When the server is at its limit, ending commands is what helps."""
+    assert output_of(NO_DESCRIPTOR) == ["137 True"]

@@ -1,0 +1,1 @@
+"""Harnesses that tests share."""

@@ -1,0 +1,1 @@
+"""Admission: who may connect to a listener, before any request is served."""

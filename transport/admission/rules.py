@@ -1,0 +1,143 @@
+"""Who may connect to a listener: the rules that come before any request is served. docs/security.md has the reasons."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, NamedTuple
+
+from actors.base.limit_warnings import NearLimits
+from transport.admission.auth import Authenticator, DeniedError, Grant
+from transport.admission.throttle import Brake
+
+LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
+
+LOGGED: Final = 100
+"""How many characters of what a stranger said go into the log."""
+
+_log = logging.getLogger(__name__)
+
+
+class Refusal(NamedTuple):
+    """An HTTP status and a text, and for how long in seconds to hold them back."""
+
+    status: int
+    text: str
+    delay: float = 0.0
+
+
+@dataclass
+class Admission:
+    """The rules of one listener; as made, without arguments, those for the user's own programs alone.
+
+    Its members may be changed while it listens, and hold for whoever connects from then on.
+    """
+
+    authenticator: Authenticator | None = None
+    """Judges the bearer token of an upgrade; None: no token is asked for."""
+    origins: frozenset[str] = frozenset()
+    """Origins of web pages that may connect, lower-case."""
+    hosts: frozenset[str] | None = frozenset()
+    """Names that a `Host` header may have beside the address that was connected to and localhost, lower-case; None:
+    any."""
+    own_user_only: bool = True
+    """Whether peers must belong to the user that the server runs as, or to root."""
+    max_connections: int = 10_000
+    """WebSocket connections at a time."""
+    connections: int = 0
+    """How many there are."""
+    refusals: int = 0
+    """How many there was no room for."""
+    ending: bool = False
+    """Whether nobody new is served any more."""
+    brake: Brake = field(default_factory=Brake)
+    _near: NearLimits = field(default_factory=NearLimits)
+
+    def judge_origin(self, origins: Sequence[str], peer: str) -> Refusal | None:
+        """A web page sends its origin (RFC 6454, 7), and nobody else should. It learns nothing from the answer."""
+        if not origins or (len(origins) == 1 and origins[0].strip().lower() in self.origins):
+            return None
+        self._note(peer, f"a web page of origin {origins[0][:LOGGED]!r}")
+        return Refusal(403, "")
+
+    def judge_host(self, hosts: Sequence[str], local: str, peer: str) -> Refusal | None:
+        """A name that an attacker has pointed at this address (DNS rebinding) is none of ours."""
+        if self.hosts is None:
+            return None
+        name = host_name(hosts[0]) if len(hosts) == 1 else None
+        if name is not None and (name == local or name in LOCAL_NAMES or name in self.hosts):
+            return None
+        self._note(peer, f"a request for host {', '.join(hosts)[:LOGGED]!r}")
+        return Refusal(403, "The Host header does not name this server; --allow-host adds names")
+
+    def judge_token(self, authorization: Sequence[str], peer: str) -> Grant | Refusal | None:
+        """What lets an upgrade in: None where no token is asked for."""
+        if self.authenticator is None:
+            return None
+        try:
+            return self.authenticator.judge(authorization)
+        except DeniedError as denied:
+            return Refusal(401, str(denied), self._note(peer, str(denied), hold=True))
+
+    def judge_user(self, trusted: bool, uid: int | None, peer: str) -> Refusal | None:
+        """The user at the other end; `uid` None: nobody knows."""
+        if trusted or not self.own_user_only:
+            return None
+        who = "nobody knows which user" if uid is None else f"user {uid}"
+        self._note(peer, f"a process of {who}")
+        return Refusal(403, "Only the user of this server may connect; --allow-other-users lifts that")
+
+    def enter(self) -> Refusal | None:
+        """Count one more connection, whose end `leave` tells of; or refuse it for want of room."""
+        self._near.look("max_connections", self.connections + 1, self.max_connections)
+        if self.connections >= self.max_connections:
+            self.refusals += 1
+            text = f"The limit max_connections of this server, {self.max_connections}, is reached; try again later"
+            return Refusal(503, text)
+        self.connections += 1
+        return None
+
+    def leave(self) -> None:
+        """A connection that was counted is gone."""
+        self.connections -= 1
+
+    def note_failure(self, peer: str, what: str) -> None:
+        """Something else that keeps a peer out, for the log."""
+        self._note(peer, what)
+
+    def _note(self, peer: str, what: str, hold: bool = False) -> float:
+        delay, stands_for = self.brake.fail(peer_address(peer), monotonic(), hold)
+        if stands_for is not None:
+            more = f" (and {stands_for - 1} more before it)" if stands_for > 1 else ""
+            _log.warning("refused %s: %s%s", peer, what, more)
+        return delay
+
+    def take_over(self, rules: Admission) -> None:
+        """Use the tokens, origins, hosts and limits of other rules from now on."""
+        self.authenticator, self.origins, self.hosts = rules.authenticator, rules.origins, rules.hosts
+        self.max_connections = rules.max_connections
+
+    def still_admits(self, grant: Grant | None) -> bool:
+        """Whether a connection that was let in by this grant would be today, as far as tokens go."""
+        return self.authenticator is None or (grant is not None and self.authenticator.grants(grant))
+
+
+def host_name(host: str) -> str | None:
+    """The name or address in a `Host` header, without port and brackets, lower-case; None if it has none."""
+    if host.startswith("["):
+        name, closed, port = host[1:].partition("]")
+        if not closed or (port and not port.startswith(":")):
+            return None
+    else:
+        name, _, _port = host.partition(":")
+    return name.strip().lower() or None
+
+
+def peer_address(peer: str) -> str:
+    """The address in `IP:PORT` or `[IP]:PORT`; of a peer that has none, its description."""
+    if peer.startswith("["):
+        return peer[1:].partition("]")[0]
+    host, _, port = peer.partition(":")
+    return host if port.isdigit() else "local"

@@ -1,0 +1,1 @@
+"""Framers: whole messages out of a stream of bytes. Pure."""
