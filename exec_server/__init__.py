@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Output,
         Reconnected,
     )
+    from exec_server.client.images import ImageError
     from exec_server.client.in_process import connect_in_process
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.process import Process
@@ -51,6 +52,7 @@ _HOMES = {
         "Output",
         "Reconnected",
     ),
+    "exec_server.client.images": ("ImageError",),
     "exec_server.client.in_process": ("connect_in_process",),
     "exec_server.client.local_server": ("spawn_local_server",),
     "exec_server.client.process": ("Process",),
@@ -69,6 +71,7 @@ __all__ = [
     "Exited",
     "Failed",
     "Gap",
+    "ImageError",
     "Missed",
     "Output",
     "OutputGap",

@@ -38,9 +38,9 @@ class Environment:
         format (a GIF's first frame as PNG), unless it fits already or `original` is true. `data_url` is what most
         models want.
 
-        Raises ImageError, whose text begins with `unable to locate image at`, `image path … is not a file` or `unable
-        to read image at`: also for more than 64 MiB, or more than 64 million pixels. Raises ImportError without the
-        extra `image`.
+        Raises ImageError, whose text begins with `unable to locate image at`, `image path … is not a file`, `unable to
+        read image at` (also for more than 64 MiB, and where the sandbox says no), or `unable to process image at` (also
+        for more than 64 million pixels). Raises ImportError without the extra `image`.
         """
         if self._images is None:
             from exec_server.client.images import Images

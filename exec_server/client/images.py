@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from exec_server.client.files import AnyPath, Files
-from protocol.errors import ExecServerError
+from protocol.errors import ExecServerError, NotFound
 from protocol.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -34,9 +34,13 @@ FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp", "GIF"
 
 
 class ImageError(Exception):
-    """A picture that cannot be had. The text has the path as it was given."""
+    """A picture that cannot be had. The text has the path as it was given. `notFound`: nothing is there; `unreadable`:
+    it may not or cannot be read, or is too large; `unprocessable`: what was read is no picture that models take.
+    """
 
-    def __init__(self, text: str, path: str, kind: Literal["notFound", "notAFile", "unreadable"]) -> None:
+    def __init__(
+        self, text: str, path: str, kind: Literal["notFound", "notAFile", "unreadable", "unprocessable"]
+    ) -> None:
         super().__init__(text)
         self.path = path
         self.kind = kind
@@ -80,15 +84,20 @@ class Images:
                 try:
                     picture = await asyncio.to_thread(to_picture, data, original)
                 except ValueError as error:
-                    raise _unreadable(name, error) from None
+                    text = f"unable to process image at `{name}`: {error}"
+                    raise ImageError(text, name, "unprocessable") from None
             self._remember(key, picture)
         return picture
 
     async def _bytes(self, name: str, sandbox: Sandbox | None) -> bytes:
         try:
             metadata = await self._files.metadata(name, sandbox=sandbox)
-        except ExecServerError as error:
+        except NotFound as error:
             raise ImageError(f"unable to locate image at `{name}`: {error.message}", name, "notFound") from None
+        except ExecServerError as error:  # a sandbox says no, or there is none: the file may well be there
+            raise _unreadable(name, error.message) from None
+        if sandbox is not None and not metadata.is_file and not metadata.is_directory:
+            raise _unreadable(name, "it is no file, or the sandbox denies it")  # what one denies is a device in it
         if not metadata.is_file:
             raise ImageError(f"image path `{name}` is not a file", name, "notAFile")
         size = metadata.size
@@ -96,7 +105,7 @@ class Images:
             try:
                 data = await self._files.read(name, sandbox=sandbox)
             except ExecServerError as error:
-                raise _unreadable(name, error) from None
+                raise _unreadable(name, error.message) from None
             size = len(data)
         if size > MAX_FILE_BYTES:
             raise _unreadable(name, f"it has {size} bytes, more than {MAX_FILE_BYTES}")

@@ -60,7 +60,7 @@ class RunningCommand:
         self._began = self._loop.time()
         self._received = 0
         self._characters: dict[Stream, WholeCharacters] = {}
-        self._told_bytes = 0
+        self._told = HeadTail(RETAINED_BYTES // 2, RETAINED_BYTES // 2)
         self._start_unread()
 
     @property
@@ -100,9 +100,18 @@ class RunningCommand:
             self._append(stream, characters.finish())
         self.failure = failure
         self.finished.set()
-        begin = self.begin
-        duration = self._loop.time() - self._began
-        self._tell(End(begin.call_id, begin.process_id, self.exit_code, failure, duration, self._told_bytes))
+        told, self._told = self._told, HeadTail(0, 1)  # nothing more will be told; its room is for others
+        self._tell(
+            End(
+                self.begin.call_id,
+                self.begin.process_id,
+                self.exit_code,
+                failure,
+                self._loop.time() - self._began,
+                told.total_bytes,
+                cut(told.excerpt(), RETAINED_BYTES).text,
+            )
+        )
 
     def take(self, limit: int) -> Taken:
         """Everything since the last time, cut to `limit` bytes."""
@@ -146,7 +155,7 @@ class RunningCommand:
         for data in pieces:
             self._unread.append(data)
             if not self.finished.is_set():
-                self._told_bytes += len(data)
+                self._told.append(data)
                 self._tell(OutputDelta(self.begin.call_id, self.begin.process_id, stream, data))
 
     async def _settle(self) -> None:

@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from exec_server.client.environment import Environment
@@ -28,7 +29,7 @@ from exec_server.unified_exec.report import (
     TerminalInteraction,
 )
 from exec_server.unified_exec.table import CommandTable
-from protocol.errors import ExecServerError
+from protocol.errors import ExecServerError, InvalidRequest
 from protocol.sandbox import Sandbox
 
 log = logging.getLogger("exec_server.unified_exec")
@@ -54,7 +55,8 @@ class UnifiedExec:
 
     At most 64 are kept. For one more, of those that are not among the 8 used last the one goes that was not used for
     longest, a finished one first; it is killed if it runs. `on_event` is called with each event in order; it must not
-    block. `consecutive_ids`: process ids are 1000, 1001, … instead of random ones from 1000 on.
+    block. `consecutive_ids`: process ids are 1000, 1001, … instead of random ones from 1000 on. On the server a process
+    is called by the same number, or where the session has one of that name, by that number, `-`, and something random.
     """
 
     def __init__(
@@ -64,7 +66,8 @@ class UnifiedExec:
         on_event: Callable[[Event], None] | None = None,
         consecutive_ids: bool = False,
     ) -> None:
-        self._environment = environment
+        self.environment = environment
+        """Where its commands run."""
         self._on_event = on_event
         self._table = CommandTable(consecutive_ids)
         self._followed: set[RunningCommand] = set()
@@ -214,9 +217,10 @@ class UnifiedExec:
         self._tell(begin)
         argv = begin.command
         if isinstance(argv, str):
-            argv = [self._environment.info.shell.path, "-c", argv]
+            argv = [self.environment.info.shell.path, "-c", argv]
         try:
-            process = await self._environment.processes.start(
+            start = partial(
+                self.environment.processes.start,
                 argv,
                 cwd=begin.workdir,
                 env={**(env or {}), **OVERLAY},
@@ -224,6 +228,12 @@ class UnifiedExec:
                 tty=begin.tty,
                 sandbox=sandbox,
             )
+            try:  # one number for the model, the events, and the server's logs
+                process = await start(process_id=str(begin.process_id))
+            except InvalidRequest as error:
+                if (error.data or {}).get("kind") != "processExists":
+                    raise
+                process = await start(process_id=f"{begin.process_id}-{secrets.token_hex(4)}")
             if self._closed:
                 await _kill(process)
                 raise RuntimeError(_CLOSED)
@@ -232,7 +242,7 @@ class UnifiedExec:
             self._tell(End(begin.call_id, begin.process_id, None, failure, self._now() - began, 0))
             self._table.release(begin.process_id)
             raise
-        command = RunningCommand(begin, self._environment.processes, process, self._tell)
+        command = RunningCommand(begin, self.environment.processes, process, self._tell)
         self._table.settle(command)
         self._followed.add(command)
         self._run(self._follow(command))

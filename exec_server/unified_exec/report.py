@@ -87,6 +87,10 @@ class End(Struct, frozen=True):
     duration_s: float
     total_bytes: int
     """Bytes of output that were told as OutputDelta."""
+    transcript: str = ""
+    """That output, both streams in the order in which they came: of more than 1 MiB the first and the last half, with a
+    note between them of how much is left out.
+    """
 
 
 Event = Begin | OutputDelta | TerminalInteraction | End

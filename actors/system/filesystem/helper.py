@@ -83,8 +83,25 @@ def main(argv: Sequence[str]) -> int:
             return _read(path)
         case ["call"]:
             return _call()
-    sys.stderr.write(USAGE)
-    return 2
+        case mistaken:
+            sys.stderr.write(f"exec-server fs-helper: {_mistake(mistaken)}\n{USAGE}")
+            return 2
+
+
+def _mistake(argv: Sequence[str]) -> str:
+    """What is wrong with arguments that the helper does not take."""
+    match argv:
+        case []:
+            return "it was not said what to do"
+        case ["read"]:
+            return "`read` needs the PATH of a file"
+        case ["read", *paths]:
+            return f"`read` takes one PATH, not {len(paths)}; a request for each"
+        case ["call", *more]:
+            return f"`call` takes no arguments, not {more[0]!r}; its request comes on standard input"
+        case [other, *_]:
+            return f"there is no request {other!r}"
+    raise AssertionError(argv)
 
 
 def _read(path: str) -> int:

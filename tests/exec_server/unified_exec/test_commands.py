@@ -98,6 +98,7 @@ async def test_a_command_that_ends_leaves_nothing_behind(commands: Commands) -> 
         ("stderr", "err\n"),
     }
     assert isinstance(end, End) and (end.exit_code, end.failure, end.total_bytes) == (3, None, 8)
+    assert end.transcript == snapshot.output
     with pytest.raises(UnknownProcess, match="process 1000 is finished: exit code 3"):
         await commands.exec.write_stdin(1000)
 
@@ -149,6 +150,8 @@ async def test_too_much_output_is_cut_and_counted(commands: Commands) -> None:
     most = await commands.exec.exec_command(print_all, yield_time_ms=LONG, max_output_bytes=1 << 30)
     half = 512 << 10
     assert most.output == f"{lines[:half]}\n[… {3_200_000 - (1 << 20)} bytes omitted …]\n{lines[-half:]}"
+    end = await commands.ended(1002)
+    assert (end.transcript, end.total_bytes) == (most.output, 3_200_000)
     usual = await commands.exec.exec_command(print_all, yield_time_ms=LONG)
     assert usual.total_bytes - usual.omitted_bytes == 40_000
     deltas = [event for event in commands.of(1000) if isinstance(event, OutputDelta)]
@@ -484,6 +487,19 @@ async def test_output_that_was_lost_is_counted() -> None:
     assert taken.notice == "1000 bytes of output were lost while there was no connection"
     end = events[-1]
     assert isinstance(end, End) and (end.exit_code, end.failure, end.total_bytes) == (None, "it is gone", 12)
+
+
+async def test_the_server_calls_a_command_by_the_same_number(environment: Environment) -> None:
+    """Lost: which entry of the audit log is about what the model has done."""
+    async with (
+        UnifiedExec(environment, consecutive_ids=True) as commands,
+        UnifiedExec(environment, consecutive_ids=True) as others,
+    ):
+        first = await commands.exec_command("sleep 60", yield_time_ms=SHORT)
+        second = await others.exec_command("sleep 60", yield_time_ms=SHORT)
+        assert (first.process_id, second.process_id) == (1000, 1000)
+        names = sorted(entry.process_id for entry in await environment.processes.list())
+        assert names[0] == "1000" and re.fullmatch("1000-[0-9a-f]{8}", names[1])
 
 
 async def test_what_the_sandbox_denied_is_an_error(commands: Commands, tmp_path: Path) -> None:

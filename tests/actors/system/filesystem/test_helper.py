@@ -55,13 +55,23 @@ def test_a_failure_is_one_line(path: str, kind: str, code: int | None) -> None:
     assert (failure["kind"], failure["raw_os_error"]) == (kind, code) and path in failure["message"] + "relative"
 
 
-def test_wrong_arguments_get_the_usage() -> None:
+@pytest.mark.parametrize(
+    ("argv", "mistake"),
+    [
+        ((), "it was not said what to do"),
+        (("read",), "`read` needs the PATH of a file"),
+        (("read", "a", "b"), "`read` takes one PATH, not 2; a request for each"),
+        (("write", "a"), "there is no request 'write'"),
+        (("call", "x"), "`call` takes no arguments, not 'x'; its request comes on standard input"),
+    ],
+)
+def test_each_mistake_in_the_arguments_is_named(argv: tuple[str, ...], mistake: str) -> None:
     """Nobody would know what to give it."""
-    for argv in ((), ("read",), ("read", "a", "b"), ("write", "a"), ("call", "x")):
-        ran = helper(*argv)
-        assert (ran.returncode, ran.stdout) == (2, b"") and ran.stderr.startswith(
-            b"usage: exec-server fs-helper read PATH"
-        )
+    ran = helper(*argv)
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    said, usage, *_ = ran.stderr.decode().splitlines()
+    assert said == f"exec-server fs-helper: {mistake}"
+    assert usage == "usage: exec-server fs-helper read PATH"
 
 
 def test_a_request_is_answered_as_by_the_server(tmp_path: Path) -> None:
