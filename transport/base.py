@@ -22,7 +22,7 @@ Defer = Callable[[Callable[[], None]], object]
 """Calls a callback once, at the end of this turn of the loop."""
 
 
-class Carrier:
+class BufferedTransport:
     """Inbox and events of one connection. See `transport.interface.Transport` for what each method promises.
 
     A carrier appends to `_inbox`, adds to `_inbox_bytes` and calls `_arrived()`. While it is `_paused`, its

@@ -21,31 +21,31 @@ from thespian.actors import ActorExitRequest, WakeupMessage
 from actors.base.counters import Histogram
 from actors.base.deadlines import Deadlines
 from actors.base.guarded import GuardedActor, log
-from actors.base.limit_warnings import near
 from actors.base.log_context import about
 from actors.base.messages import (
     Address,
-    Alive,
     Answer,
     Attached,
     BridgeClosed,
     Call,
     CallElsewhere,
     Congested,
-    Displaced,
-    EndWaits,
     Failure,
+    FlushWaits,
     Initialize,
     NearLimit,
     Notify,
+    PeerAlive,
     Probe,
     ProcessLost,
     Relieved,
     ServiceLost,
     SessionLost,
-    Tally,
+    SessionTaken,
+    TrafficReport,
 )
 from actors.base.settings import Settings
+from actors.system.limit_warnings import near
 from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
 from protocol.envelope import Notification, Request, RequestId
@@ -78,7 +78,7 @@ from transport.interface import (
     Transport,
     TransportClosed,
 )
-from transport.pending import Unanswered, subject, void_with_process, void_with_service, why
+from transport.pending import PendingRequests, subject, void_with_process, void_with_service, why
 from transport.tracing import Tracer
 
 TAKEN_A_TURN = 64
@@ -117,7 +117,7 @@ class Phase(enum.Enum):
     CLOSED = "closed"  # the transport is gone, or about to be
 
 
-class Pending(Unanswered, frozen=True, gc=False):
+class Pending(PendingRequests, frozen=True, gc=False):
     """One request of this client that is not answered yet."""
 
     request_id: RequestId
@@ -418,7 +418,7 @@ class BridgeActor(GuardedActor):
         """Tell the router what was carried since it was last told."""
         self._tally_due = False
         if self._measure:
-            self.send(self._router, Tally(self._received_bytes, self._sent_bytes, self._durations))
+            self.send(self._router, TrafficReport(self._received_bytes, self._sent_bytes, self._durations))
             self._received_bytes = self._sent_bytes = 0
             self._durations = {}
 
@@ -535,7 +535,7 @@ class BridgeActor(GuardedActor):
         if self._input_ended and not self._waits_ended:
             self._waits_ended = True
             if self._session is not None:
-                self.send(self._session, EndWaits(self.myAddress, self._session_id or ""))
+                self.send(self._session, FlushWaits(self.myAddress, self._session_id or ""))
         self._close_if_finished()
 
     def _close_if_finished(self) -> None:
@@ -583,9 +583,9 @@ class BridgeActor(GuardedActor):
     def receiveMsg_ProbeAnswered(self, message: ProbeAnswered, sender: Address) -> None:
         if self._probed and self._session_id is not None:
             self._probed = False
-            self.send(self._router, Alive(self._session_id))
+            self.send(self._router, PeerAlive(self._session_id))
 
-    def receiveMsg_Displaced(self, message: Displaced, router: Address) -> None:
+    def receiveMsg_SessionTaken(self, message: SessionTaken, router: Address) -> None:
         self._close(CLOSE_GOING_AWAY, message.reason)
 
     def _close(self, code: int, reason: str) -> None:

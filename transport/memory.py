@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from transport.base import FLUSH_SECONDS, Carrier, Defer
+from transport.base import FLUSH_SECONDS, BufferedTransport, Defer
 from transport.interface import ProbeAnswered
 
 CAPACITY: Final = 256 * 1024
@@ -42,7 +42,7 @@ def memory_pair(
     return transport, transport.far_end
 
 
-class MemoryTransport(Carrier):
+class MemoryTransport(BufferedTransport):
     """The server's end. See `transport.interface.Transport`."""
 
     def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, capacity: int, defer: Defer | None) -> None:

@@ -10,7 +10,7 @@ from actors.base.messages import ProcessLost, ServiceLost
 from protocol.process import ProcessAttachParams, ProcessDetachParams
 
 
-class Unanswered(msgspec.Struct, frozen=True, gc=False):
+class PendingRequests(msgspec.Struct, frozen=True, gc=False):
     """One request: its family, and the process and the session that it is about.
 
     `process_id` is None where the answer does not depend on one process, `session_id` for the client's own session.
@@ -22,7 +22,7 @@ class Unanswered(msgspec.Struct, frozen=True, gc=False):
 
 
 def subject(params: msgspec.Struct, own_session: str | None) -> tuple[str | None, str | None]:
-    """The process and the session that a request is about, as `Unanswered` has them."""
+    """The process and the session that a request is about, as `PendingRequests` has them."""
     name = getattr(params, "process_id", None)
     if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
         name = None  # the router answers these, whatever becomes of the process
@@ -30,7 +30,7 @@ def subject(params: msgspec.Struct, own_session: str | None) -> tuple[str | None
     return name, None if session == own_session else session
 
 
-def void_with_process(requests: Mapping[int, Unanswered], lost: ProcessLost) -> list[int]:
+def void_with_process(requests: Mapping[int, PendingRequests], lost: ProcessLost) -> list[int]:
     """The tokens of the requests that nobody answers any more, since a process, or its whole session, is lost."""
     return [
         token
@@ -41,7 +41,7 @@ def void_with_process(requests: Mapping[int, Unanswered], lost: ProcessLost) -> 
     ]
 
 
-def void_with_service(requests: Mapping[int, Unanswered], lost: ServiceLost) -> list[int]:
+def void_with_service(requests: Mapping[int, PendingRequests], lost: ServiceLost) -> list[int]:
     """The tokens of the requests that nobody answers any more, since the service of their family is lost."""
     return [token for token, request in requests.items() if request.family == lost.family and token <= lost.newest]
 

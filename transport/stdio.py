@@ -30,13 +30,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
-from transport.framing.lines import LineReader
+from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, BufferedTransport, Defer
+from transport.framing.lines import LineFramer
 from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import ProbeAnswered
 
 if TYPE_CHECKING:
-    from transport.framing.msgpack import MapReader
+    from transport.framing.msgpack import MessagePackFramer
 
 READ_SIZE: Final = 256 * 1024
 
@@ -48,7 +48,7 @@ _Argument = TypeVar("_Argument")
 _log = logging.getLogger(__name__)
 
 
-class StdioTransport(Carrier):
+class StdioTransport(BufferedTransport):
     """Reads messages from one descriptor and writes messages to another: lines, or with a subprotocol maps of
     MessagePack. See `transport.interface.Transport`.
 
@@ -70,13 +70,13 @@ class StdioTransport(Carrier):
     ) -> None:
         super().__init__("exec-server stdio", asyncio.get_running_loop(), defer)
         self.subprotocol = subprotocol
-        self._messages: LineReader | MapReader
+        self._messages: LineFramer | MessagePackFramer
         if subprotocol is None:
-            self._messages, self._terminator = LineReader(max_message), b"\n"
+            self._messages, self._terminator = LineFramer(max_message), b"\n"
         else:
-            from transport.framing.msgpack import MapReader  # brings in a library that nobody else waits for
+            from transport.framing.msgpack import MessagePackFramer  # brings in a library that nobody else waits for
 
-            self._messages, self._terminator = MapReader(max_message), b""
+            self._messages, self._terminator = MessagePackFramer(max_message), b""
         self._at_end = False  # the source has nothing more
         self._waiting: deque[bytes | Iterator[bytes]] = deque()
         self._waiting_bytes = 0

@@ -34,8 +34,8 @@ from websockets.server import ServerProtocol
 from transport.admission import handshake
 from transport.admission.auth import Grant
 from transport.admission.rules import Admission, Refusal
-from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, Carrier, Defer
-from transport.framing.websocket import BINARY, FIN, MAX_MESSAGE, TEXT, FrameReader, frame_header
+from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, BufferedTransport, Defer
+from transport.framing.websocket import BINARY, FIN, MAX_MESSAGE, TEXT, WebSocketFramer, frame_header
 from transport.interface import ProbeAnswered
 from transport.liveness import Liveness, limit_retransmission_backoff, read_tcp_info
 
@@ -72,7 +72,7 @@ class _State(enum.IntEnum):
     GONE = 4
 
 
-class WebSocketTransport(Carrier, asyncio.Protocol):
+class WebSocketTransport(BufferedTransport, asyncio.Protocol):
     """One connection from a client, as `transport.interface.Transport` has it.
 
     `on_open` is called with it after a successful upgrade, and has to see to it that `open` is called.
@@ -110,7 +110,7 @@ class WebSocketTransport(Carrier, asyncio.Protocol):
         self._state = _State.HANDSHAKE
         self._subprotocols = subprotocols
         self._library = Protocol(Side.SERVER, state=LibraryState.OPEN, logger=_library_log)
-        self._frames = FrameReader(max_message)
+        self._frames = WebSocketFramer(max_message)
         self._opcode = TEXT  # of what we send
         self._head = bytearray()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)

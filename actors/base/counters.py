@@ -31,7 +31,7 @@ class Histogram(msgspec.Struct):
         self.seconds += other.seconds
 
 
-class Figures(msgspec.Struct):
+class Counters(msgspec.Struct):
     """What the router knows. Totals since the start of the server, but for the first six, which are of now."""
 
     sessions: int = 0

@@ -112,13 +112,13 @@ class Probe(msgspec.Struct, frozen=True, gc=False):
     """Router to a bridge whose session somebody wants to resume: is your peer alive?"""
 
 
-class Alive(msgspec.Struct, frozen=True, gc=False):
+class PeerAlive(msgspec.Struct, frozen=True, gc=False):
     """Bridge to router: the peer answered a Probe."""
 
     session_id: str
 
 
-class Displaced(msgspec.Struct, frozen=True, gc=False):
+class SessionTaken(msgspec.Struct, frozen=True, gc=False):
     """Router to bridge: your session went to another connection, or ended; close."""
 
     reason: str
@@ -208,7 +208,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 class OpenService(msgspec.Struct, frozen=True, gc=False):
     """ConnectionActor to a new service, first of all. A service carries out the requests of a family, such as files.
 
-    It gets Call, BridgeAttached, BridgeDetached, EndWaits, HoldOutput and ReleaseOutput as they come, and answers the
+    It gets Call, BridgeAttached, BridgeDetached, FlushWaits, HoldOutput and ReleaseOutput as they come, and answers the
     bridge that asked.
     """
 
@@ -293,7 +293,7 @@ class ReadObserved(msgspec.Struct, frozen=True, gc=False):
     call: Call
 
 
-class EndWaits(msgspec.Struct, frozen=True, gc=False):
+class FlushWaits(msgspec.Struct, frozen=True, gc=False):
     """The bridge will hear no more input: answer what waits for it, with what there is.
 
     Bridge to its ConnectionActor, on to the processes, and by the router to the other sessions that it has asked.
@@ -316,30 +316,30 @@ class StartProcess(msgspec.Struct, frozen=True, gc=False):
     held: bool
 
 
-class MayStart(msgspec.Struct, frozen=True, gc=False):
+class ReserveProcess(msgspec.Struct, frozen=True, gc=False):
     """ConnectionActor to router, before it makes a ProcessActor: is there room for one more? Answered with
-    StartJudged."""
+    Reservation."""
 
     session_id: str
     process_id: str
     tty: bool = False
 
 
-class StartJudged(msgspec.Struct, frozen=True, gc=False):
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """Router to ConnectionActor: the process may start, and is counted; or not, and why."""
 
     process_id: str
     error: ExecServerError | None
 
 
-class StartedNot(msgspec.Struct, frozen=True, gc=False):
+class CancelReservation(msgspec.Struct, frozen=True, gc=False):
     """ConnectionActor to router: a process that was allowed to start did not."""
 
     session_id: str
     process_id: str
 
 
-class Retains(msgspec.Struct, frozen=True, gc=False):
+class RetainedBytes(msgspec.Struct, frozen=True, gc=False):
     """ProcessActor to router, now and then while its child prints: how many bytes it keeps of the output, and how many
     went since it last told."""
 
@@ -396,7 +396,7 @@ class NearLimit(msgspec.Struct, frozen=True, gc=False):
     maximum: int
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False):
+class TrafficReport(msgspec.Struct, frozen=True, gc=False):
     """Bridge to router, now and then: what it has carried since it last told."""
 
     received_bytes: int
@@ -438,7 +438,7 @@ class Measured(msgspec.Struct, frozen=True, gc=False):
     """The router's answer to Measure."""
 
     figures: Any
-    """actors.base.counters.Figures."""
+    """actors.base.counters.Counters."""
 
 
 class ProcessStarted(msgspec.Struct, frozen=True, gc=False):

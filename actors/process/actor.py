@@ -26,8 +26,8 @@ from actors.base.messages import (
     BridgeDetached,
     Call,
     EndGently,
-    EndWaits,
     Failure,
+    FlushWaits,
     Forget,
     Forgotten,
     HoldOutput,
@@ -40,7 +40,7 @@ from actors.base.messages import (
     ProcessStarted,
     ReleaseOutput,
     Replay,
-    Retains,
+    RetainedBytes,
     StartFailed,
     StartProcess,
 )
@@ -48,15 +48,15 @@ from actors.base.settings import MAX_WAIT_S, Settings
 from actors.base.unknown_process import unknown_process_answer
 from actors.process import child_poller
 from actors.process.child_input import ChildInput
-from actors.process.child_poller import ChildStreams
-from actors.process.history import ProcessRecord
-from actors.process.long_polls import Waiter, Waits
-from actors.process.read_coalescer import Lull
+from actors.process.child_poller import ChildPoller
+from actors.process.history import ProcessHistory
+from actors.process.long_polls import LongPoll, LongPolls
+from actors.process.read_coalescer import ReadCoalescer
 from actors.process.recording import Recording
 from actors.process.screen import Screen
 from actors.process.spawn_request import recording_of, spawn_request
 from actors.process.stdin import Write
-from actors.process.time_limits import IdleClock
+from actors.process.time_limits import IdleTimer
 from actors.system.child.spawn import Child, spawn_at_once, spawn_soon
 from protocol.errors import ExecServerError, InternalError, InvalidParams, SpawnError
 from protocol.process import (
@@ -114,8 +114,8 @@ class ProcessActor(GuardedActor):
 
     _start: StartProcess
     _settings: Settings
-    _streams: ChildStreams
-    _record: ProcessRecord
+    _streams: ChildPoller
+    _record: ProcessHistory
     _input: ChildInput
     _connection: Address
 
@@ -124,11 +124,11 @@ class ProcessActor(GuardedActor):
         self._state = State.STARTING
         self._watch: ThespianWatch | None = None
         self._child: Child | None = None
-        self._deferred: list[Call | EndWaits | Observe | BridgeDetached] = []
-        self._lull = Lull()
+        self._deferred: list[Call | FlushWaits | Observe | BridgeDetached] = []
+        self._lull = ReadCoalescer()
         self._deadlines = Deadlines(self.wakeupAfter)
-        self._waits = Waits(self._deadlines)
-        self._idle: IdleClock | None = None
+        self._waits = LongPolls(self._deadlines)
+        self._idle: IdleTimer | None = None
         self._recording: Recording | None = None
         self._screen: Screen | None = None
         self._size = (24, 80)
@@ -152,7 +152,7 @@ class ProcessActor(GuardedActor):
         self._connection = connection
         self._start = message
         settings = self._settings = message.settings
-        self._record = ProcessRecord(self._process_id, settings.retained_output, settings.retain_head, self._sandboxed)
+        self._record = ProcessHistory(self._process_id, settings.retained_output, settings.retain_head, self._sandboxed)
         try:
             self._begin(message)
         except ExecServerError as error:
@@ -164,7 +164,7 @@ class ProcessActor(GuardedActor):
         request = spawn_request(message.params, message.cwd)
         self._size = request.rows, request.cols
         recording = self._recording = recording_of(message, request)
-        self._streams = ChildStreams()
+        self._streams = ChildPoller()
         self._input = ChildInput(self._streams, self._settings.stdin_queue, self.send)
         if recording is not None and self._settings.record_input:
             self._input.on_written = recording.input
@@ -219,7 +219,7 @@ class ProcessActor(GuardedActor):
         if params.timeout_ms is not None:
             self._deadlines.set("timeout", params.timeout_ms / 1000)
         if params.idle_timeout_ms is not None:
-            self._idle = IdleClock(params.idle_timeout_ms / 1000)
+            self._idle = IdleTimer(params.idle_timeout_ms / 1000)
             if self._streams.held:
                 self._idle.hold()
             self._watch_idle()
@@ -236,7 +236,7 @@ class ProcessActor(GuardedActor):
             match message:
                 case Call():
                     self.receiveMsg_Call(message, None)
-                case EndWaits():
+                case FlushWaits():
                     self._end_waits(message.bridge)
                 case Observe():
                     self.receiveMsg_Observe(message, None)
@@ -274,14 +274,14 @@ class ProcessActor(GuardedActor):
             return self._record.read(params)
         answer = self._record.news(params, call.seed)
         if answer is None:
-            self._waits.add(Waiter(call.token, call.bridge, params, call.seed), params.wait_ms / 1000)
+            self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), params.wait_ms / 1000)
         return answer
 
     def _wait(self, call: Call, params: ProcessWaitParams) -> msgspec.Struct | None:
         if self._record.exit is not None or params.wait_ms == 0:
             return self._record.wait()
         seconds = MAX_WAIT_S if params.wait_ms is None else params.wait_ms / 1000
-        self._waits.add(Waiter(call.token, call.bridge, params, call.seed), seconds)
+        self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), seconds)
         return None
 
     def _snapshot(self, call: Call, params: ProcessSnapshotParams) -> msgspec.Struct:
@@ -400,7 +400,7 @@ class ProcessActor(GuardedActor):
         total = record.total_charged
         self._tell_retained_at = total + EVICTED_STEP if total >= capacity else min(total + RETAINS_STEP, capacity)
         retained, evicted = record.retained_bytes, self._evicted_since()
-        self.send(start.router, Retains(start.session_id, self._process_id, retained, evicted))
+        self.send(start.router, RetainedBytes(start.session_id, self._process_id, retained, evicted))
 
     def _evicted_since(self) -> int:
         """Bytes that had to go since this was asked last."""
@@ -579,7 +579,7 @@ class ProcessActor(GuardedActor):
             self._held_by = None
             self._apply_hold()
 
-    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+    def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         if self._state is State.STARTING:
             self._deferred.append(message)
         else:
@@ -643,7 +643,7 @@ class ProcessActor(GuardedActor):
             self._child.kill_tree()
 
     def receiveMsg_Forget(self, message: Forget, sender: Address) -> None:
-        self._record = ProcessRecord(self._process_id, 0, 0)
+        self._record = ProcessHistory(self._process_id, 0, 0)
         self._end_if_forgotten()
 
     def _end_if_forgotten(self) -> None:

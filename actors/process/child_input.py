@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.base.messages import Address, Answer, Failure
-from actors.process.child_poller import ChildStreams
+from actors.process.child_poller import ChildPoller
 from actors.process.stdin import Settled, StdinQueue, Write
 from protocol.errors import InvalidParams
 from protocol.process import ProcessWriteResult, WriteStatus
@@ -16,7 +16,7 @@ class ChildInput:
 
     __slots__ = ("_queue", "_streams", "_tell", "on_written")
 
-    def __init__(self, streams: ChildStreams, capacity: int, tell: Callable[[Address, Answer | Failure], None]) -> None:
+    def __init__(self, streams: ChildPoller, capacity: int, tell: Callable[[Address, Answer | Failure], None]) -> None:
         self._streams = streams
         self._queue = StdinQueue(capacity)
         self._tell = tell

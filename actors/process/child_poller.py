@@ -27,7 +27,7 @@ _OVER = EPOLLHUP | EPOLLERR
 _MOST_READY = 8  # a child has fewer descriptors than that
 
 
-class ChildStreams:
+class ChildPoller:
     """Owns the epoll descriptor and the standard streams of a child.
 
     What is watched for follows from the state, in `_watch` alone. A descriptor is unregistered before it is closed:

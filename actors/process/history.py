@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from actors.process.long_polls import Waiter
+from actors.process.long_polls import LongPoll
 from actors.system.sandbox.denial import LAST, tells_of_denial
 from protocol.errors import InvalidParams
 from protocol.head_tail import Excerpt, HeadTail
@@ -27,7 +27,7 @@ SNAPSHOT_TAIL = 65536
 """At least so many of the last bytes of each stream are kept for a snapshot."""
 
 
-class ProcessRecord:
+class ProcessHistory:
     """Numbers what happens to a process, in one sequence without a hole, and keeps a bounded amount of it.
 
     Grows only by `output`, `exited` and `closed`, in that order: no output after `closed`, one exit.
@@ -143,13 +143,13 @@ class ProcessRecord:
             closed=self.closed_event is not None,
         )
 
-    def answer(self, waiter: Waiter) -> ProcessReadResult | ProcessWaitResult | None:
+    def answer(self, waiter: LongPoll) -> ProcessReadResult | ProcessWaitResult | None:
         """What a waiting request can be answered now, or None where it goes on waiting."""
         if isinstance(waiter.params, ProcessReadParams):
             return self.news(waiter.params, waiter.seed)
         return None if self.exit is None else self.wait()
 
-    def answer_anyway(self, waiter: Waiter) -> ProcessReadResult | ProcessWaitResult:
+    def answer_anyway(self, waiter: LongPoll) -> ProcessReadResult | ProcessWaitResult:
         """The answer to a waiting request whose time is over."""
         return self.read(waiter.params) if isinstance(waiter.params, ProcessReadParams) else self.wait()
 

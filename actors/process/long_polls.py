@@ -11,7 +11,7 @@ from actors.base.messages import Address
 from actors.base.settings import MAX_WAIT_S
 
 
-class Waiter(msgspec.Struct, frozen=True, gc=False):
+class LongPoll(msgspec.Struct, frozen=True, gc=False):
     """One request that waits; `params` are its own."""
 
     token: int
@@ -20,30 +20,30 @@ class Waiter(msgspec.Struct, frozen=True, gc=False):
     seed: bool
 
 
-Judge = Callable[[Waiter], msgspec.Struct | None]
+Judge = Callable[[LongPoll], msgspec.Struct | None]
 """The answer that a waiter can have now, or None where it goes on waiting."""
 
 
-class Waits:
+class LongPolls:
     """The waiting requests of one process, in the order in which they came. Every wait has an end."""
 
     __slots__ = ("_deadlines", "_serial", "_waiters")
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
-        self._waiters: dict[int, Waiter] = {}
+        self._waiters: dict[int, LongPoll] = {}
         self._serial = 0
 
     def __len__(self) -> int:
         return len(self._waiters)
 
-    def add(self, waiter: Waiter, seconds: float) -> None:
+    def add(self, waiter: LongPoll, seconds: float) -> None:
         """Wait, at most `seconds` and never longer than a day; then the deadline `("wait", serial)` falls due."""
         self._serial += 1
         self._waiters[self._serial] = waiter
         self._deadlines.set(("wait", self._serial), min(seconds, MAX_WAIT_S))
 
-    def take_ready(self, judge: Judge) -> list[tuple[Waiter, msgspec.Struct]]:
+    def take_ready(self, judge: Judge) -> list[tuple[LongPoll, msgspec.Struct]]:
         """Those that can be answered now, with their answers."""
         ready = []
         for serial, waiter in list(self._waiters.items()):
@@ -53,14 +53,14 @@ class Waits:
                 ready.append((waiter, answer))
         return ready
 
-    def take_due(self, serial: int) -> Waiter | None:
+    def take_due(self, serial: int) -> LongPoll | None:
         """The waiter whose time is over."""
         return self._waiters.pop(serial, None)
 
-    def take_of(self, bridge: Address) -> list[Waiter]:
+    def take_of(self, bridge: Address) -> list[LongPoll]:
         """All that one bridge waits for."""
         return [self._take(serial) for serial, each in list(self._waiters.items()) if each.bridge == bridge]
 
-    def _take(self, serial: int) -> Waiter:
+    def _take(self, serial: int) -> LongPoll:
         self._deadlines.cancel(("wait", serial))
         return self._waiters.pop(serial)

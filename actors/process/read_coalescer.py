@@ -13,7 +13,7 @@ READS_IN_A_ROW = 8
 CLOSE_TOGETHER_S = 0.002
 
 
-class Lull:
+class ReadCoalescer:
     """After `READS_IN_A_ROW` reads under `SMALL_READ` bytes with less than 2 ms between them: a rest of 1 ms."""
 
     __slots__ = ("_count", "_last", "resting")

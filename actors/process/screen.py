@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from actors.process.history import ProcessRecord
+from actors.process.history import ProcessHistory
 from actors.process.terminal_output import TerminalOutput
 from protocol.errors import Busy, ExecServerError, InternalError
 from protocol.process import ProcessScreenResult, ScreenCursor
@@ -43,7 +43,7 @@ class Screen:
         self._lock = threading.Lock()
         self._asked = 0
 
-    def resize(self, record: ProcessRecord, rows: int, cols: int) -> None:
+    def resize(self, record: ProcessHistory, rows: int, cols: int) -> None:
         """The window has another size, for what is printed from now on."""
         output = self._news(record)
 
@@ -53,7 +53,7 @@ class Screen:
 
         RENDERER.submit(job)
 
-    def render(self, record: ProcessRecord, done: Callable[[ProcessScreenResult | ExecServerError], None]) -> None:
+    def render(self, record: ProcessHistory, done: Callable[[ProcessScreenResult | ExecServerError], None]) -> None:
         """Call `done` in a thread, with what the terminal shows now. Raises Busy where too many wait for that."""
         with self._lock:
             if self._asked >= ASKED_AT_ONCE:
@@ -74,7 +74,7 @@ class Screen:
 
         RENDERER.submit(job)
 
-    def _news(self, record: ProcessRecord) -> list[bytes]:
+    def _news(self, record: ProcessHistory) -> list[bytes]:
         output, self._seq, whole = record.output_since(self._seq)
         self._complete = self._complete and whole
         return output

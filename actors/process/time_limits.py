@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.system import clock
 
 
-class IdleClock:
+class IdleTimer:
     """How long a child has had neither output nor input, not counting the time that its output was held.
 
     While output is held nobody can see whether the child is silent.

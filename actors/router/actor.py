@@ -14,13 +14,12 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
-from actors.base.counters import Figures
+from actors.base.counters import Counters
 from actors.base.deadlines import Deadlines
 from actors.base.guarded import GuardedActor, log
 from actors.base.log_context import about, session_tag
 from actors.base.messages import (
     Address,
-    Alive,
     AllIdle,
     Answer,
     Attach,
@@ -30,19 +29,19 @@ from actors.base.messages import (
     BridgeClosed,
     BridgeDetached,
     CallElsewhere,
+    CancelReservation,
     Configure,
     Configured,
     Congested,
     Describe,
     Described,
     Detach,
-    Displaced,
     Drain,
     DropRecord,
     Dump,
     Dumped,
-    EndWaits,
     Failure,
+    FlushWaits,
     HandleClosed,
     HandlesLost,
     HoldJudged,
@@ -50,7 +49,6 @@ from actors.base.messages import (
     Idle,
     Initialize,
     MayHold,
-    MayStart,
     Measure,
     Measured,
     NearLimit,
@@ -58,6 +56,7 @@ from actors.base.messages import (
     Observe,
     OpenAudit,
     OpenSession,
+    PeerAlive,
     Probe,
     ProcessEvent,
     ProcessLost,
@@ -68,17 +67,18 @@ from actors.base.messages import (
     ReleaseOutput,
     Relieved,
     Replay,
-    Retains,
+    Reservation,
+    ReserveProcess,
+    RetainedBytes,
     SessionLost,
+    SessionTaken,
     Shutdown,
     ShutdownDone,
-    StartedNot,
-    StartJudged,
-    Tally,
+    TrafficReport,
 )
 from actors.base.settings import Settings
 from actors.router.observers import Observer, Observers
-from actors.router.quotas import Totals
+from actors.router.quotas import Quotas
 from protocol.errors import (
     ActorLost,
     ExecServerError,
@@ -171,14 +171,14 @@ class RouterActor(GuardedActor):
     It counts what all sessions have together: whoever starts something asks it first.
     """
 
-    _totals: Totals
+    _totals: Quotas
 
     def __init__(self) -> None:
         super().__init__()
         self._sessions: dict[str, Session] = {}
         self._by_observe_id: dict[str, Session] = {}
         self._observers = Observers()
-        self._figures = Figures()
+        self._figures = Counters()
         self._dumping: Dumping | None = None
         self._asked: dict[tuple[str, str], tuple[str, Observe]] = {}
         """Attachments whose Replay is awaited: observer and alias -> observed session, question."""
@@ -195,7 +195,7 @@ class RouterActor(GuardedActor):
 
     def receiveMsg_Configure(self, message: Configure, sender: Address) -> None:
         self._config = message
-        self._totals = Totals(message.settings)
+        self._totals = Quotas(message.settings)
         if message.settings.audit is not None:
             self._audit = self.createActor("actors.session.audit.AuditActor")
             self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
@@ -232,7 +232,7 @@ class RouterActor(GuardedActor):
         self._closing = True
         for session in list(self._sessions.values()):
             if session.bridge is not None:
-                self.send(session.bridge, Displaced("the server is shutting down"))
+                self.send(session.bridge, SessionTaken("the server is shutting down"))
             self._refuse_contenders(session, InternalError("the server is shutting down"))
             self._end(session)
         self.send(sender, ShutdownDone())
@@ -369,7 +369,7 @@ class RouterActor(GuardedActor):
             self.send(session.bridge, Probe())
             self._deadlines.set(("probe", session.session_id), self._config.settings.probe_timeout)
 
-    def receiveMsg_Alive(self, message: Alive, bridge: Address) -> None:
+    def receiveMsg_PeerAlive(self, message: PeerAlive, bridge: Address) -> None:
         session = self._sessions.get(message.session_id)
         if session is not None and session.bridge == bridge:
             self._deadlines.cancel(("probe", session.session_id))
@@ -405,7 +405,7 @@ class RouterActor(GuardedActor):
             else:
                 old = session.bridge
                 self._detach(session)
-                self.send(old, Displaced("session has been resumed by another connection"))
+                self.send(old, SessionTaken("session has been resumed by another connection"))
                 self._attach_newest_contender(session)
 
     # -- events and flow ----------------------------------------------------------------------------------------
@@ -430,7 +430,7 @@ class RouterActor(GuardedActor):
 
     # -- what all sessions have together --------------------------------------------------------------------------
 
-    def receiveMsg_MayStart(self, message: MayStart, connection: Address) -> None:
+    def receiveMsg_ReserveProcess(self, message: ReserveProcess, connection: Address) -> None:
         error: ExecServerError | None = None
         if message.session_id not in self._sessions:
             return  # it is about to end, with all it has
@@ -445,7 +445,7 @@ class RouterActor(GuardedActor):
             error = refused
         else:
             self._figures.count(self._figures.starts, "tty" if message.tty else "pipe")
-        self.send(connection, StartJudged(message.process_id, error))
+        self.send(connection, Reservation(message.process_id, error))
 
     def receiveMsg_MayHold(self, message: MayHold, files: Address) -> None:
         if message.session_id not in self._sessions:
@@ -468,11 +468,11 @@ class RouterActor(GuardedActor):
         assert error.data is not None
         self._figures.count(self._figures.refusals, error.data["limit"])
 
-    def receiveMsg_StartedNot(self, message: StartedNot, connection: Address) -> None:
+    def receiveMsg_CancelReservation(self, message: CancelReservation, connection: Address) -> None:
         self._figures.failed_starts += 1
         self._totals.lose(message.session_id, message.process_id)
 
-    def receiveMsg_Retains(self, message: Retains, process: Address) -> None:
+    def receiveMsg_RetainedBytes(self, message: RetainedBytes, process: Address) -> None:
         self._figures.evicted_bytes += message.evicted
         self._account(message.session_id, message.process_id, message.size)
 
@@ -487,7 +487,7 @@ class RouterActor(GuardedActor):
         for process_id in message.process_ids:
             self._totals.drop(message.session_id, process_id)
 
-    def receiveMsg_Tally(self, message: Tally, bridge: Address) -> None:
+    def receiveMsg_TrafficReport(self, message: TrafficReport, bridge: Address) -> None:
         figures = self._figures
         figures.received_bytes += message.received_bytes
         figures.sent_bytes += message.sent_bytes
@@ -579,7 +579,7 @@ class RouterActor(GuardedActor):
             caller.visited.add(target.session_id)
             self.send(target.connection, message.call)
 
-    def receiveMsg_EndWaits(self, message: EndWaits, connection: Address) -> None:
+    def receiveMsg_FlushWaits(self, message: FlushWaits, connection: Address) -> None:
         caller = self._attached(message.session_id, message.bridge)
         for session_id in caller.visited if caller is not None else ():
             if session_id in self._sessions:

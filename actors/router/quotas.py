@@ -5,9 +5,9 @@ Everything is counted by name, so nothing is given back twice, and a session tha
 
 from __future__ import annotations
 
-from actors.base.limit_warnings import NearLimits
 from actors.base.settings import Settings
 from actors.system import clock
+from actors.system.limit_warnings import LimitWarnings
 from protocol.errors import LimitReached
 
 BURST_S = 2.0
@@ -41,12 +41,12 @@ class StartRate:
         return int(self.rate * BURST_S - self._tokens)
 
 
-class Totals:
+class Quotas:
     """Sessions, running processes, and bytes that processes keep of their output."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._near = NearLimits()
+        self._near = LimitWarnings()
         self._rate = StartRate(settings.start_rate)
         self._running: dict[str, set[str]] = {}
         self._kept: dict[str, dict[str, int]] = {}

@@ -20,7 +20,7 @@ MAX_HANDLES = 128
 """Open handles of a connection (wire-spec section 7.2)."""
 
 
-class Lane:
+class HandleQueue:
     """One handle id, and the requests about it that wait for those before them."""
 
     def __init__(self, table: FileTable, handle_id: str) -> None:
@@ -85,21 +85,21 @@ class FileTable:
         """With the bridge that is to be told."""
         self.looking = False
         self.is_retired = False
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, HandleQueue] = {}
         self._open = 0
 
     @property
     def is_empty(self) -> bool:
         return not self._lanes
 
-    def lane(self, handle_id: str) -> Lane:
+    def lane(self, handle_id: str) -> HandleQueue:
         """The lane of this handle id, which is made if there is none."""
         lane = self._lanes.get(handle_id)
         if lane is None:
-            lane = self._lanes[handle_id] = Lane(self, handle_id)
+            lane = self._lanes[handle_id] = HandleQueue(self, handle_id)
         return lane
 
-    def admit(self, lane: Lane) -> bool:
+    def admit(self, lane: HandleQueue) -> bool:
         """Whether one more handle may be opened; it is counted then."""
         if not lane.counted:
             if self._open == MAX_HANDLES:
@@ -108,7 +108,7 @@ class FileTable:
             lane.counted = True
         return True
 
-    def settle(self, lane: Lane) -> None:
+    def settle(self, lane: HandleQueue) -> None:
         """After a request about this handle: count it no more if it is closed, forget it if nothing waits for it."""
         if self.is_retired and not lane.queued and lane.handle.fd is not None:
             lane.abandon()
@@ -120,7 +120,7 @@ class FileTable:
         if not lane.queued and (lane.handle.fd is None or self.is_retired):
             self._lanes.pop(lane.handle.id, None)
 
-    def _let_go(self, lane: Lane) -> None:
+    def _let_go(self, lane: HandleQueue) -> None:
         if lane.granted:
             lane.granted = False
             self._on_closed()

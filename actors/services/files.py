@@ -30,7 +30,7 @@ from actors.base.messages import (
     OpenService,
     ReleaseOutput,
 )
-from actors.services.file_table import MAX_HANDLES, FileTable, Lane
+from actors.services.file_table import MAX_HANDLES, FileTable, HandleQueue
 from actors.system.filesystem import carry_out
 from actors.system.filesystem.handles import check_handle_id
 from actors.system.filesystem.watching import LOOK_EVERY_S, MAX_WATCHES, Watch
@@ -88,13 +88,13 @@ class FilesActor(GuardedActor):
         self._held = False
         self._session_id = ""
         self._router: Address = None
-        self._asked: dict[int, Lane] = {}
+        self._asked: dict[int, HandleQueue] = {}
         """Handles that may be opened when the router lets them."""
         self._number = 0
         self._table = FileTable(self._handle_closed)
         self._retired: list[FileTable] = []
         """Tables of former connections that still have something to write."""
-        self._waiting: deque[Call | Lane] = deque()
+        self._waiting: deque[Call | HandleQueue] = deque()
         self._whole_files: deque[Call] = deque()
         self._running = 0
         self._reading = 0
@@ -117,7 +117,7 @@ class FilesActor(GuardedActor):
             return
         self._attached = None
         self._whole_files.clear()
-        self._waiting = deque(each for each in self._waiting if isinstance(each, Lane) or changes(each))
+        self._waiting = deque(each for each in self._waiting if isinstance(each, HandleQueue) or changes(each))
         self._retired.append(self._table)
         self._table.retire()
         self._table = FileTable(self._handle_closed)
@@ -175,12 +175,12 @@ class FilesActor(GuardedActor):
                 self._begin(self._whole_files.popleft(), self._table, None)
             elif not self._waiting:
                 return
-            elif isinstance(first := self._waiting.popleft(), Lane):
+            elif isinstance(first := self._waiting.popleft(), HandleQueue):
                 self._begin_in(first)
             else:
                 self._begin(first, self._table, None)
 
-    def _begin_in(self, lane: Lane) -> None:
+    def _begin_in(self, lane: HandleQueue) -> None:
         table = lane.table
         if not lane.waiting:
             self._settle(lane)
@@ -214,7 +214,7 @@ class FilesActor(GuardedActor):
     def _handle_closed(self) -> None:
         self.send(self._router, HandleClosed(self._session_id))
 
-    def _begin(self, call: Call, table: FileTable, lane: Lane | None) -> None:
+    def _begin(self, call: Call, table: FileTable, lane: HandleQueue | None) -> None:
         self._running += 1
         room = None if self._attached is None else self._attached.max_bytes
         me = self.myAddress
@@ -240,7 +240,7 @@ class FilesActor(GuardedActor):
             self._settle(message.lane)
         self._go_on()
 
-    def _settle(self, lane: Lane) -> None:
+    def _settle(self, lane: HandleQueue) -> None:
         lane.queued = bool(lane.waiting)
         if lane.queued:
             self._waiting.append(lane)
@@ -312,7 +312,7 @@ def outcome_of(call: Call, work: Callable[[], msgspec.Struct]) -> Outcome:
         return InternalError(f"{call.method} failed inside the server: {error!r}")
 
 
-def carry_out_for(lane: Lane | None, call: Call, room: int | None) -> msgspec.Struct:
+def carry_out_for(lane: HandleQueue | None, call: Call, room: int | None) -> msgspec.Struct:
     """A request, on its handle if it names one; its result. Blocks. Raises ExecServerError.
 
     `room`: bytes of content that the client takes. There are no handles in a sandbox: `carry_out` refuses them.

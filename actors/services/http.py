@@ -20,8 +20,8 @@ from actors.base.messages import (
     BridgeAttached,
     BridgeDetached,
     Call,
-    EndWaits,
     Failure,
+    FlushWaits,
     HoldOutput,
     Notify,
     OpenService,
@@ -210,7 +210,7 @@ class HttpActor(GuardedActor):
         if not request.answered:
             self._unanswered -= 1
 
-    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+    def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         """The bridge closes if nothing is answered for some time; be a little faster."""
         if self._attached is not None and message.bridge == self._attached.bridge:
             self._deadlines.set("end of input", self._settings.end_of_input_grace * LAST_CALL)

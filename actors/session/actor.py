@@ -17,7 +17,6 @@ from thespian.actors import ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.base.deadlines import Deadlines
 from actors.base.guarded import GuardedActor, log
-from actors.base.limit_warnings import near
 from actors.base.log_context import about
 from actors.base.messages import (
     Address,
@@ -28,20 +27,20 @@ from actors.base.messages import (
     BridgeAttached,
     BridgeDetached,
     Call,
+    CancelReservation,
     Describe,
     Described,
     Detach,
     Drain,
     DropRecord,
     EndGently,
-    EndWaits,
     Failure,
+    FlushWaits,
     Forget,
     Forgotten,
     HandlesLost,
     HoldOutput,
     Idle,
-    MayStart,
     NearLimit,
     Observe,
     OpenService,
@@ -56,17 +55,18 @@ from actors.base.messages import (
     RecordsDropped,
     ReleaseOutput,
     Replay,
+    Reservation,
+    ReserveProcess,
     ServiceLost,
-    StartedNot,
     StartFailed,
-    StartJudged,
     StartProcess,
 )
 from actors.base.services import SERVICES, Services
 from actors.base.unknown_process import unknown_process_answer
 from actors.session import audit
-from actors.session.fair_release import OutputFlow
+from actors.session.fair_release import FairRelease
 from actors.session.start_rules import check_start
+from actors.system.limit_warnings import near
 from protocol.environment import EnvironmentStatus
 from protocol.errors import (
     ExecServerError,
@@ -167,7 +167,7 @@ class ConnectionActor(GuardedActor):
     def __init__(self) -> None:
         super().__init__()
         self._open: OpenSession | None = None
-        self._early: list[Call | EndWaits] = []
+        self._early: list[Call | FlushWaits] = []
         """What bridges sent that was faster than OpenSession: only one sender's messages keep their order."""
         self._router: Address = None
         self._bridge: Address = None
@@ -178,7 +178,7 @@ class ConnectionActor(GuardedActor):
         self._draining = False
         self._attachments: dict[str, int] = {}
         """Ids under which the client watches processes of other sessions, with the tokens of its requests."""
-        self._flow = OutputFlow()
+        self._flow = FairRelease()
         self._services = Services(self.createActor)
         self._attached: BridgeAttached | None = None
         self._deadlines = Deadlines(self.wakeupAfter)
@@ -284,9 +284,9 @@ class ConnectionActor(GuardedActor):
         maximum = self._open.settings.max_processes_per_session
         if self._running == near(maximum):
             self.send(self._router, NearLimit("max_processes_per_session", self._running, maximum))
-        self.send(self._router, MayStart(self._open.session_id, params.process_id, params.tty))
+        self.send(self._router, ReserveProcess(self._open.session_id, params.process_id, params.tty))
 
-    def receiveMsg_StartJudged(self, message: StartJudged, router: Address) -> None:
+    def receiveMsg_Reservation(self, message: Reservation, router: Address) -> None:
         assert self._open is not None
         process = self._processes[message.process_id]
         if message.error is not None:
@@ -422,7 +422,7 @@ class ConnectionActor(GuardedActor):
             self._stopped(failed)
             self._audit(audit.failed, failed.params, failed.cwd, failed.by, message.error)
         assert self._open is not None
-        self.send(self._router, StartedNot(self._open.session_id, message.process_id))
+        self.send(self._router, CancelReservation(self._open.session_id, message.process_id))
         self._tell_if_idle()
         self._flow.remove(message.process_id)
         self._go_on_releasing()
@@ -501,7 +501,7 @@ class ConnectionActor(GuardedActor):
             self._attachments.clear()
             self._release()
 
-    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+    def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         if self._open is None:
             self._early.append(message)
             return
@@ -547,8 +547,8 @@ class ConnectionActor(GuardedActor):
         if isinstance(message, Call):
             failure = InternalError(f"the request failed inside the server: {error}")
             self.send(message.bridge, Failure(message.token, failure))
-        elif isinstance(message, StartJudged) and self._open is not None and message.process_id in self._processes:
+        elif isinstance(message, Reservation) and self._open is not None and message.process_id in self._processes:
             process = self._processes[message.process_id]
             if process.actor is None:
                 self._refuse_start(process, InternalError(f"the start failed inside the server: {error}"))
-                self.send(self._router, StartedNot(self._open.session_id, message.process_id))
+                self.send(self._router, CancelReservation(self._open.session_id, message.process_id))

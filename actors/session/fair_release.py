@@ -8,7 +8,7 @@ RELEASED_AT_ONCE = 4
 """How many processes are told to read again before the next ones: each may add one chunk to a full queue."""
 
 
-class OutputFlow:
+class FairRelease:
     """Which processes of a session are held, and in what turn they are released.
 
     Released processes go to the end of the line, so that a busy one cannot keep the others waiting.

@@ -6,9 +6,9 @@ from exec_server.cli.detached_process import found
 from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.exit_status import NOT_RUN, outcome
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, place_of
+from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
 from exec_server.cli.terminal import Terminal, interactive, size
-from exec_server.client.environments_file import Place
+from exec_server.client.environments_file import ServerTarget
 
 
 def attach(id: str, /, *, url: Url = None, token_file: TokenFile = None, session: str | None = None) -> int:
@@ -24,12 +24,12 @@ def attach(id: str, /, *, url: Url = None, token_file: TokenFile = None, session
     session
         Look for the command in this session only.
     """
-    return outcome(lambda: _attach(place_of(url, token_file), id, session), NOT_RUN)
+    return outcome(lambda: _attach(target_of(url, token_file), id, session), NOT_RUN)
 
 
-async def _attach(place: Place, process_id: str, session: str | None) -> int:
-    store = KeptSessions(kept_url(place))
-    async with connected(place) as client:
+async def _attach(target: ServerTarget, process_id: str, session: str | None) -> int:
+    store = KeptSessions(kept_url(target))
+    async with connected(target) as client:
         process = await found(client, store, process_id, session)
         terminal = Terminal() if process.tty and interactive() else None
         now = size() if terminal is not None else None

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from exec_server.cli.copy import Download, Plan, RemoteCopy, Transfer, Upload
 from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
 from exec_server.cli.progress import Progress, progress
-from exec_server.cli.target import TokenFile, Url, connected, place_of
-from exec_server.client.environments_file import Place
+from exec_server.cli.target import TokenFile, Url, connected, target_of
+from exec_server.client.environments_file import ServerTarget
 from exec_server.client.files import Files
 
 
@@ -43,7 +43,7 @@ def cp(
 
     async def main() -> int:
         sources, destination = divided(paths)
-        return await _cp(place_of(url, token_file), sources, destination, recursive, not quiet and sys.stderr.isatty())
+        return await _cp(target_of(url, token_file), sources, destination, recursive, not quiet and sys.stderr.isatty())
 
     return outcome(main)
 
@@ -62,7 +62,7 @@ def divided(paths: tuple[str, ...]) -> tuple[list[str], str]:
     return sources, destination
 
 
-async def _cp(place: Place, sources: list[str], destination: str, recursive: bool, show: bool) -> int:
+async def _cp(target: ServerTarget, sources: list[str], destination: str, recursive: bool, show: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     told = asyncio.Event()
@@ -73,7 +73,7 @@ async def _cp(place: Place, sources: list[str], destination: str, recursive: boo
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
     try:
-        async with connected(place) as client:
+        async with connected(target) as client:
             transfer = transfer_of(Files(client), sources, destination)
             with progress(show) as shown:
                 return await _copy_all(transfer, sources, destination, recursive, shown)

@@ -14,7 +14,7 @@ from exec_server.cli.exit_status import CliError
 from exec_server.cli.run import Wanted, started
 from exec_server.cli.target import connected, kept_url
 from exec_server.client.client import ExecServerClient
-from exec_server.client.environments_file import Place
+from exec_server.client.environments_file import ServerTarget
 from protocol.errors import InvalidRequest, SessionAttached
 
 KEEP_S = 86400.0
@@ -24,13 +24,13 @@ ATTACHED_S = 10.0
 AGAIN_S = 0.2
 
 
-async def detach(place: Place, wanted: Wanted, name: str, keep: float | None) -> int:
+async def detach(target: ServerTarget, wanted: Wanted, name: str, keep: float | None) -> int:
     """Start the command, print its id, and leave."""
-    store = KeptSessions(kept_url(place))
+    store = KeptSessions(kept_url(target))
     async with store.locked():
         sessions = store.load()
         kept = sessions.get(name)
-        async with _session(place, name, kept, keep or KEEP_S) as client:
+        async with _session(target, name, kept, keep or KEEP_S) as client:
             if kept is None or kept.session_id != client.session_id:
                 store.save({**sessions, name: Kept(client.session_id, keep or KEEP_S)})
             elif keep not in (None, kept.keep):
@@ -45,24 +45,24 @@ async def detach(place: Place, wanted: Wanted, name: str, keep: float | None) ->
 
 
 @asynccontextmanager
-async def _session(place: Place, name: str, kept: Kept | None, keep: float) -> AsyncIterator[ExecServerClient]:
+async def _session(target: ServerTarget, name: str, kept: Kept | None, keep: float) -> AsyncIterator[ExecServerClient]:
     """The kept session, or a new one where there is none any more."""
     async with AsyncExitStack() as stack:
-        client = None if kept is None else await _resumed(stack, place, name, kept)
+        client = None if kept is None else await _resumed(stack, target, name, kept)
         if client is None:
-            client = await stack.enter_async_context(connected(place, session_ttl=keep))
+            client = await stack.enter_async_context(connected(target, session_ttl=keep))
             if "sessionTtl" not in client.extensions:
                 raise CliError("this server keeps no sessions: it lacks the extension `sessionTtl`")
         yield client
 
 
-async def _resumed(stack: AsyncExitStack, place: Place, name: str, kept: Kept) -> ExecServerClient | None:
+async def _resumed(stack: AsyncExitStack, target: ServerTarget, name: str, kept: Kept) -> ExecServerClient | None:
     """The session, attached for the moment of a start; None if it is gone."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + ATTACHED_S
     while True:
         try:
-            return await stack.enter_async_context(connected(place, resume_session_id=kept.session_id))
+            return await stack.enter_async_context(connected(target, resume_session_id=kept.session_id))
         except SessionAttached:
             if loop.time() > deadline:
                 text = f"another client holds session {name}: try again later, or name another with --session"

@@ -7,20 +7,20 @@ from typing import Any
 
 from exec_server.cli.exit_status import outcome
 from exec_server.cli.table import printable
-from exec_server.cli.target import Json, TokenFile, Url, connected, place_of
+from exec_server.cli.target import Json, TokenFile, Url, connected, target_of
 from exec_server.client.client import ExecServerClient
-from exec_server.client.environments_file import Place
+from exec_server.client.environments_file import ServerTarget
 from protocol.paths import native_path
 
 
 def info(*, url: Url = None, token_file: TokenFile = None, json: Json = False) -> int:
     """Say what the server is, and the machine that it runs on."""
-    return outcome(lambda: _info(place_of(url, token_file), json))
+    return outcome(lambda: _info(target_of(url, token_file), json))
 
 
-async def _info(place: Place, as_json: bool) -> int:
-    async with connected(place) as client:
-        facts = {"url": place.url or "local", **facts_of(client)}
+async def _info(target: ServerTarget, as_json: bool) -> int:
+    async with connected(target) as client:
+        facts = {"url": target.url or "local", **facts_of(client)}
     if as_json:
         print(json.dumps(facts, indent=2))
         return 0

@@ -11,8 +11,8 @@ from exec_server.cli.detached_process import found
 from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, place_of
-from exec_server.client.environments_file import Place
+from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
+from exec_server.client.environments_file import ServerTarget
 
 
 def kill(
@@ -41,15 +41,17 @@ def kill(
         if not ids:
             raise CliError("which command? exec-server kill ID…", USAGE)
         name = None if signal is None else signal_name(signal)
-        return await _kill(place_of(url, token_file), ids, name, seconds(grace, "--grace"), session)
+        return await _kill(target_of(url, token_file), ids, name, seconds(grace, "--grace"), session)
 
     return outcome(main)
 
 
-async def _kill(place: Place, ids: tuple[str, ...], signal: str | None, grace: float, session: str | None) -> int:
-    store = KeptSessions(kept_url(place))
+async def _kill(
+    target: ServerTarget, ids: tuple[str, ...], signal: str | None, grace: float, session: str | None
+) -> int:
+    store = KeptSessions(kept_url(target))
     status = 0
-    async with connected(place) as client:
+    async with connected(target) as client:
         for process_id in ids:
             try:
                 process = await found(client, store, process_id, session)

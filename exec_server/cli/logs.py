@@ -10,8 +10,8 @@ from exec_server.cli.detached_process import found
 from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.exit_status import outcome, tell
 from exec_server.cli.std_streams import Sink
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, place_of
-from exec_server.client.environments_file import Place
+from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
+from exec_server.client.environments_file import ServerTarget
 from exec_server.client.events import Gap, Output
 
 
@@ -35,13 +35,13 @@ def logs(
     session
         Look for the command in this session only.
     """
-    return outcome(lambda: _logs(place_of(url, token_file), id, follow, session))
+    return outcome(lambda: _logs(target_of(url, token_file), id, follow, session))
 
 
-async def _logs(place: Place, process_id: str, follow: bool, session: str | None) -> int:
-    store = KeptSessions(kept_url(place))
+async def _logs(target: ServerTarget, process_id: str, follow: bool, session: str | None) -> int:
+    store = KeptSessions(kept_url(target))
     sink = Sink()
-    async with connected(place) as client:
+    async with connected(target) as client:
         process = await found(client, store, process_id, session)
         async for event in process.read(follow):
             if isinstance(event, Output):

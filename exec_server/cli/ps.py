@@ -14,8 +14,8 @@ from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import outcome
 from exec_server.cli.table import table
-from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, place_of
-from exec_server.client.environments_file import Place
+from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, target_of
+from exec_server.client.environments_file import ServerTarget
 from protocol.paths import native_path
 from protocol.process import ProcessEntry
 
@@ -28,12 +28,12 @@ def ps(*, url: Url = None, token_file: TokenFile = None, session: str | None = N
     session
         Only those of this session.
     """
-    return outcome(lambda: _ps(place_of(url, token_file), session, json))
+    return outcome(lambda: _ps(target_of(url, token_file), session, json))
 
 
-async def _ps(place: Place, session: str | None, as_json: bool) -> int:
-    store = KeptSessions(kept_url(place))
-    async with connected(place) as client:
+async def _ps(target: ServerTarget, session: str | None, as_json: bool) -> int:
+    store = KeptSessions(kept_url(target))
+    async with connected(target) as client:
         processes = await listed(client, store, session)
     if as_json:
         print(json.dumps([members(each) for each in processes], indent=2))

@@ -13,10 +13,10 @@ from msgspec import Struct
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, USAGE, CliError, complain, outcome
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.target import TokenFile, Url, connected, place_of
+from exec_server.cli.target import TokenFile, Url, connected, target_of
 from exec_server.cli.terminal import Terminal, interactive, size
 from exec_server.client.client import ExecServerClient
-from exec_server.client.environments_file import Place
+from exec_server.client.environments_file import ServerTarget
 from exec_server.client.process import Process
 from exec_server.client.start import INHERIT
 from protocol.errors import ExecServerError, SpawnError
@@ -79,13 +79,13 @@ def run(
         return complain("--session and --keep are for commands that go on: add --detach", USAGE)
 
     async def main() -> int:
-        place = place_of(url, token_file)
+        target = target_of(url, token_file)
         if not detach:
-            return await _run(place, _wanted(command, tty, cwd, env, timeout))
+            return await _run(target, _wanted(command, tty, cwd, env, timeout))
         from exec_server.cli.detach import detach as left
 
         wanted = _wanted(command, bool(tty), cwd, env, timeout)
-        return await left(place, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
+        return await left(target, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
 
     return outcome(main, NOT_RUN)
 
@@ -128,8 +128,8 @@ def with_separator(argv: Sequence[str]) -> list[str]:
     return [*argv[:at], *([] if rest[:1] == ["--"] or not rest else ["--"]), *rest]
 
 
-async def _run(place: Place, wanted: Wanted) -> int:
-    async with connected(place) as client:
+async def _run(target: ServerTarget, wanted: Wanted) -> int:
+    async with connected(target) as client:
         terminal = Terminal() if wanted.tty and os.isatty(0) else None
         process = await started(client, wanted, stdin=subprocess.PIPE)
         return await Foreground(process, client, terminal).run()

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from exec_server.cli.exit_status import CliError
 from exec_server.client.client import ExecServerClient
-from exec_server.client.environments_file import Place, chosen_place
+from exec_server.client.environments_file import ServerTarget, chosen_target
 
 CLIENT_NAME = "exec-server command line"
 
@@ -31,40 +31,44 @@ TokenFile = Annotated[
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]
 
 
-def place_of(url: str | None, token_file: str | None) -> Place:
+def target_of(url: str | None, token_file: str | None) -> ServerTarget:
     """The server that the options mean. Raises EnvironmentsFileError."""
-    place = chosen_place(None) if url is None else Place(url=url, token_file=os.environ.get("EXEC_SERVER_TOKEN_FILE"))
+    target = (
+        chosen_target(None)
+        if url is None
+        else ServerTarget(url=url, token_file=os.environ.get("EXEC_SERVER_TOKEN_FILE"))
+    )
     if token_file is None:
-        return place
-    return Place(url=place.url, token_file=token_file, command=place.command)
+        return target
+    return ServerTarget(url=target.url, token_file=token_file, command=target.command)
 
 
-def kept_url(place: Place) -> str:
+def kept_url(target: ServerTarget) -> str:
     """The URL of a server that goes on when we leave. Raises CliError for one of our own."""
-    if place.url is None or place.url == "local":
+    if target.url is None or target.url == "local":
         raise CliError("a server of one's own ends with this program: name one that runs with --url or EXEC_SERVER_URL")
-    return place.url
+    return target.url
 
 
 @asynccontextmanager
 async def connected(
-    place: Place, *, session_ttl: float | None = None, resume_session_id: str | None = None
+    target: ServerTarget, *, session_ttl: float | None = None, resume_session_id: str | None = None
 ) -> AsyncIterator[ExecServerClient]:
-    """A client of the server at `place`. Raises as `connect_websocket` does, CliError for a token that is of no use."""
-    if place.command is not None or place.url in (None, "local"):
+    """A client of that server. Raises as `connect_websocket` does, CliError for a token that is of no use."""
+    if target.command is not None or target.url in (None, "local"):
         from exec_server.client.local_server import spawn_local_server
 
         os.environ.setdefault("EXEC_SERVER_LOG_LEVEL", "error")  # its warnings are not for who types a command
-        async with spawn_local_server(place.command, CLIENT_NAME) as client:
+        async with spawn_local_server(target.command, CLIENT_NAME) as client:
             yield client
         return
     from exec_server.client.connect import connect_websocket
 
-    assert place.url is not None
+    assert target.url is not None
     async with connect_websocket(
-        place.url,
+        target.url,
         CLIENT_NAME,
-        token=token_of(place.token_file),
+        token=token_of(target.token_file),
         session_ttl=session_ttl,
         resume_session_id=resume_session_id,
     ) as client:

@@ -10,8 +10,8 @@ from exec_server.cli.detached_sessions import KeptSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, outcome, tell
 from exec_server.cli.foreground import TIMED_OUT
-from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, place_of
-from exec_server.client.environments_file import Place
+from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, target_of
+from exec_server.client.environments_file import ServerTarget
 
 
 def wait(
@@ -38,14 +38,14 @@ def wait(
 
     async def main() -> int:
         limit = None if timeout is None else seconds(timeout, "--timeout")
-        return await _wait(place_of(url, token_file), id, limit, session, json)
+        return await _wait(target_of(url, token_file), id, limit, session, json)
 
     return outcome(main, NOT_RUN)
 
 
-async def _wait(place: Place, process_id: str, limit: float | None, session: str | None, as_json: bool) -> int:
-    store = KeptSessions(kept_url(place))
-    async with connected(place) as client:
+async def _wait(target: ServerTarget, process_id: str, limit: float | None, session: str | None, as_json: bool) -> int:
+    store = KeptSessions(kept_url(target))
+    async with connected(target) as client:
         process = await found(client, store, process_id, session)
         try:
             async with asyncio.timeout(limit):

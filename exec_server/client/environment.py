@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exec_server.client.client import ExecServerClient
-from exec_server.client.environments_file import Place, chosen_place
+from exec_server.client.environments_file import ServerTarget, chosen_target
 from exec_server.client.files import AnyPath, Files
 from protocol.environment import EnvironmentInfo
 from protocol.sandbox import Sandbox
@@ -58,22 +58,22 @@ class Environment:
         default, else local. Raises EnvironmentsFileError for a file or a name that is of no use, ValueError for a bad
         URL, and what connecting raises.
         """
-        place = Place(url=url) if url is not None else chosen_place(name)
-        async with _connected(place) as client:
+        target = ServerTarget(url=url) if url is not None else chosen_target(name)
+        async with _connected(target) as client:
             yield cls(client)
 
 
-def _connected(place: Place) -> AbstractAsyncContextManager[ExecServerClient]:
-    if place.command is not None:
+def _connected(target: ServerTarget) -> AbstractAsyncContextManager[ExecServerClient]:
+    if target.command is not None:
         from exec_server.client.local_server import spawn_local_server
 
-        return spawn_local_server(place.command)
-    if place.url in (None, "local"):
+        return spawn_local_server(target.command)
+    if target.url in (None, "local"):
         from exec_server.client.in_process import connect_in_process
 
         return connect_in_process()
     from exec_server.client.connect import connect_websocket
 
-    token = None if place.token_file is None else Path(os.path.expanduser(place.token_file)).read_text().strip()
-    assert place.url is not None
-    return connect_websocket(place.url, token=token)
+    token = None if target.token_file is None else Path(os.path.expanduser(target.token_file)).read_text().strip()
+    assert target.url is not None
+    return connect_websocket(target.url, token=token)

@@ -25,7 +25,7 @@ class EnvironmentsFileError(Exception):
     """The file cannot be used, or has no environment of the wanted name; the text is for the person who wrote it."""
 
 
-class Place(Struct, frozen=True, forbid_unknown_fields=True):
+class ServerTarget(Struct, frozen=True, forbid_unknown_fields=True):
     """Where an environment is: at a URL, or at the other end of the stdin and stdout of a command. Neither: here."""
 
     url: str | None = None
@@ -44,20 +44,20 @@ class Environments(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
 
     default: str | None = None
-    environments: dict[str, Place] = {}
+    environments: dict[str, ServerTarget] = {}
 
 
-def chosen_place(name: str | None, environ: Mapping[str, str] = os.environ) -> Place:
+def chosen_target(name: str | None, environ: Mapping[str, str] = os.environ) -> ServerTarget:
     """The environment of this name; without one that of `EXEC_SERVER_URL` (and `EXEC_SERVER_TOKEN_FILE`), else the
     file's default, else this machine. Raises EnvironmentsFileError.
     """
     if name is None and environ.get("EXEC_SERVER_URL"):
-        return Place(url=environ["EXEC_SERVER_URL"], token_file=environ.get("EXEC_SERVER_TOKEN_FILE"))
+        return ServerTarget(url=environ["EXEC_SERVER_URL"], token_file=environ.get("EXEC_SERVER_TOKEN_FILE"))
     path = environments_path(environ)
     found = load(path)
     name = found.default if name is None else name
     if name is None:
-        return Place(url="local")
+        return ServerTarget(url="local")
     if name not in found.environments:
         known = ", ".join(sorted(found.environments)) or "none"
         raise EnvironmentsFileError(f"{path}: there is no environment {name!r}; known: {known}")

@@ -14,22 +14,22 @@ from msgspec import Struct
 from actors.base.guarded import GuardedActor
 from actors.base.messages import (
     Address,
-    Alive,
     Answer,
     Attached,
     BridgeClosed,
     Call,
     CallElsewhere,
     Congested,
-    Displaced,
     Failure,
     Initialize,
     Notify,
+    PeerAlive,
     Probe,
     ProcessLost,
     Relieved,
     ServiceLost,
     SessionLost,
+    SessionTaken,
 )
 from actors.base.settings import Settings
 from actors.process.spawn_request import LocalStart
@@ -45,7 +45,7 @@ from protocol.params import ParamsReader
 from protocol.process import ProcessScreenParams
 from protocol.session import InitializeParams
 from transport.bridge import size_of
-from transport.pending import Unanswered, subject, void_with_process, void_with_service, why
+from transport.pending import PendingRequests, subject, void_with_process, void_with_service, why
 
 ANSWER_BYTES = 256
 """What an answer counts when it waits for the client, who asked for it and has room for it."""
@@ -180,7 +180,7 @@ class InProcessActor(GuardedActor):
         super().__init__()
         self._session: Address = None
         self._session_id: str | None = None
-        self._pending: dict[int, Unanswered] = {}
+        self._pending: dict[int, PendingRequests] = {}
         self._over = False
 
     def receiveMsg_OpenChannel(self, message: OpenChannel, sender: Address) -> None:
@@ -206,11 +206,11 @@ class InProcessActor(GuardedActor):
         if isinstance(message.params, LocalStart):
             params = LocalStart(**msgspec.structs.asdict(params), pass_fds=message.params.pass_fds)
         if isinstance(params, InitializeParams):
-            self._pending[message.token] = Unanswered(method.family, None, None)
+            self._pending[message.token] = PendingRequests(method.family, None, None)
             self.send(self._router, Initialize(message.token, params, params.max_message))
             return
         name, target = subject(params, self._session_id)
-        self._pending[message.token] = Unanswered(method.family, name, target)
+        self._pending[message.token] = PendingRequests(method.family, name, target)
         call = Call(message.token, self.myAddress, message.method, params)
         if target is None:
             self.send(self._session, call)
@@ -257,12 +257,12 @@ class InProcessActor(GuardedActor):
 
     def receiveMsg_Probe(self, message: Probe, router: Address) -> None:
         if self._session_id is not None:
-            self.send(self._router, Alive(self._session_id))
+            self.send(self._router, PeerAlive(self._session_id))
 
     def receiveMsg_Leave(self, message: Leave, sender: Address) -> None:
         self._end("the client was closed")
 
-    def receiveMsg_Displaced(self, message: Displaced, router: Address) -> None:
+    def receiveMsg_SessionTaken(self, message: SessionTaken, router: Address) -> None:
         self._end(message.reason)
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:

@@ -8,8 +8,8 @@ from typing import Literal
 
 from exec_server.client.wire import LinkClosed
 from protocol.client_codec import JSON_CLIENT, MSGPACK_CLIENT
-from transport.framing.lines import LineReader
-from transport.framing.msgpack import MapReader
+from transport.framing.lines import LineFramer
+from transport.framing.msgpack import MessagePackFramer
 
 READ = 1 << 16
 MESSAGES_AHEAD = 256
@@ -33,7 +33,7 @@ class StdioLink:
         self._end = b"\n" if encoding == "json" else b""
         self._reader = reader
         self._writer = writer
-        self._splitter: LineReader | MapReader = LineReader() if encoding == "json" else MapReader()
+        self._splitter: LineFramer | MessagePackFramer = LineFramer() if encoding == "json" else MessagePackFramer()
         self._inbox: deque[bytes] = deque()
         self._ended = False
 

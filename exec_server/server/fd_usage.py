@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 
-from actors.base.limit_warnings import NearLimits
+from actors.system.limit_warnings import LimitWarnings
 
 
 def open_files() -> int:
@@ -26,7 +26,7 @@ def limit() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def look(near: NearLimits) -> None:
+def look(near: LimitWarnings) -> None:
     """Have it said if the limit is near. A few microseconds."""
     maximum = limit()
     if maximum != resource.RLIM_INFINITY:

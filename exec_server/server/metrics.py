@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from actors.base.counters import BOUNDS, Figures, Histogram
+from actors.base.counters import BOUNDS, Counters, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -19,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Reading:
     """What there is to tell at one moment: the router's figures, the engine's, and those of the server itself."""
 
-    figures: Figures
+    figures: Counters
     connections: int
     outbound_bytes: int
     loop_lag: Histogram

@@ -9,10 +9,10 @@ import asyncio
 import logging
 import time
 
-from actors.base.limit_warnings import NearLimits
 from actors.system.child import descendants, process_wide
 from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
 from actors.system.child.guardian import Guardian
+from actors.system.limit_warnings import LimitWarnings
 from exec_server.server import fd_usage
 from exec_server.server.malloc_trim import Memory, resident
 
@@ -41,7 +41,7 @@ class Measures:
         cgroup = enter_own_cgroup()
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
         self._guardian = Guardian(self._cgroup)
-        self._near = NearLimits()
+        self._near = LimitWarnings()
         self._memory = Memory()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 

@@ -18,7 +18,7 @@ from exec_server.server.dump import Dumper
 from exec_server.server.process_setup import Measures
 from exec_server.server.reload import Reloader
 from exec_server.server.server import Server, settings_of
-from exec_server.server.shutdown import AFTER_GRACE_S, END_SIGNALS, LastResort, Stop
+from exec_server.server.shutdown import AFTER_GRACE_S, END_SIGNALS, ShutdownSignal, Watchdog
 from exec_server.server.systemd import Notifier, take_socket
 from exec_server.server.threads import in_thread
 from protocol.codec import MSGPACK_SUBPROTOCOL
@@ -154,7 +154,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def program(argv: Sequence[str], settings: Config, entrance: Entrance, measures: Measures) -> None:
     """The life of the server. Raises OSError if it cannot listen."""
-    stop = Stop()
+    stop = ShutdownSignal()
     stop.obey(*END_SIGNALS)
     tracer = tracer_of(settings)
     server = Server(settings_of(settings), tracer)
@@ -181,7 +181,7 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         await stop.wait()
     finally:
         seconds = reloader.config.grace + AFTER_GRACE_S
-        last_resort = LastResort(seconds - LEAVING_S)
+        last_resort = Watchdog(seconds - LEAVING_S)
         notifier.stopping(seconds)
         if watchers is not None:
             watchers.ready = False
@@ -194,7 +194,7 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
         last_resort.cancel()
 
 
-async def end(server: Server, reloader: Reloader, stop: Stop, measures: Measures, dumper: Dumper) -> None:
+async def end(server: Server, reloader: Reloader, stop: ShutdownSignal, measures: Measures, dumper: Dumper) -> None:
     """End everything: at most as long as the grace of the settings and AFTER_GRACE_S."""
     listener = reloader.listener
     if listener is not None:

@@ -18,13 +18,13 @@ from actors.base.messages import (
     Address,
     Configure,
     Configured,
-    Displaced,
     Drain,
     Dump,
     Dumped,
     Measure,
     Measured,
     Reconfigure,
+    SessionTaken,
     Shutdown,
 )
 from actors.base.services import preload
@@ -269,7 +269,7 @@ class Server:
             return
         await self._engine.aask(self._router, Shutdown(), ANSWER_S)
         for bridge in self._bridges.values():  # the router knows only those that have a session
-            self._engine.post(bridge, Displaced("the server is shutting down"))
+            self._engine.post(bridge, SessionTaken("the server is shutting down"))
         try:
             await asyncio.wait_for(self._idle.wait(), GOODBYE_S)
         except TimeoutError:

@@ -20,7 +20,7 @@ AFTER_GRACE_S: Final = 6.0
 """How long the end may take beyond `--grace`, in seconds, whatever happens."""
 
 
-class Stop:
+class ShutdownSignal:
     """The wish to end, and whether it is urgent."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Stop:
         await self._asked.wait()
 
 
-class LastResort:
+class Watchdog:
     """Ends this process after so many seconds, should its loop hang and a thread could be had to see to it.
 
     `cancel` when all went well.

@@ -35,9 +35,9 @@ with _instrumented:
     from protocol.methods import METHODS
     from transport.admission import handshake
     from transport.admission.rules import Admission
-    from transport.framing.lines import LineReader
-    from transport.framing.msgpack import MapReader
-    from transport.framing.websocket import FrameReader
+    from transport.framing.lines import LineFramer
+    from transport.framing.msgpack import MessagePackFramer
+    from transport.framing.websocket import WebSocketFramer
 
 ROOM = 1000
 
@@ -61,21 +61,21 @@ def _at_once(reader: Any, data: bytes) -> list[bytes]:
 
 def frames(data: bytes) -> None:
     """However the bytes are cut, the messages, the control frames and the fault are the same."""
-    whole, pieces = FrameReader(1 << 16), FrameReader(1 << 16)
+    whole, pieces = WebSocketFramer(1 << 16), WebSocketFramer(1 << 16)
     assert _at_once(whole, data) == _in_pieces(pieces, data)
     assert (whole.failure, whole.controls) == (pieces.failure, pieces.controls)
 
 
 def lines(data: bytes) -> None:
     """However the bytes are cut, the lines are the same."""
-    whole, pieces = LineReader(1 << 16), LineReader(1 << 16)
+    whole, pieces = LineFramer(1 << 16), LineFramer(1 << 16)
     assert _at_once(whole, data) == _in_pieces(pieces, data)
     assert whole.failure == pieces.failure
 
 
 def maps(data: bytes) -> None:
     """However the bytes are cut, the maps are the same."""
-    whole, pieces = MapReader(1 << 16), MapReader(1 << 16)
+    whole, pieces = MessagePackFramer(1 << 16), MessagePackFramer(1 << 16)
     assert _at_once(whole, data) == _in_pieces(pieces, data)
     assert bool(whole.failure) == bool(pieces.failure)
 

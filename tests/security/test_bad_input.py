@@ -30,7 +30,7 @@ from tests.support.program import ROOT, command, launched
 # A payload may be long, and where one fails it is shown.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
 
-Figures = Callable[[str, list[str]], None]
+Counters = Callable[[str, list[str]], None]
 MANY = int(os.environ.get("EXEC_SERVER_BAD_INPUTS", "10000"))
 BATCH = 1000
 PAIRS = [
@@ -76,7 +76,7 @@ def bombard(attacked: Target, examples: int) -> None:
     bombarded()
 
 
-def test_bad_input_harms_nobody(figures: Figures) -> None:
+def test_bad_input_harms_nobody(figures: Counters) -> None:
     """Lost: the server, or a connection that waits for ever, because of what one client has sent."""
     with target() as attacked:
         bombard(attacked, 300)
@@ -86,7 +86,7 @@ def test_bad_input_harms_nobody(figures: Figures) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
-def test_much_bad_input_leaves_nothing(figures: Figures) -> None:
+def test_much_bad_input_leaves_nothing(figures: Counters) -> None:
     """Lost: memory, descriptors or children, a little with each."""
     with target() as attacked:
         bombard(attacked, BATCH)
@@ -172,7 +172,7 @@ def bombard_stdio(state: str, examples: int) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("state", STDIO)
-def test_bad_lines_harm_nobody(state: str, figures: Figures) -> None:
+def test_bad_lines_harm_nobody(state: str, figures: Counters) -> None:
     """Lost: a session on stdio, because of one line."""
     figures(state, table(bombard_stdio(state, 60)))
 
@@ -180,7 +180,7 @@ def test_bad_lines_harm_nobody(state: str, figures: Figures) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("state", STDIO)
-def test_many_bad_lines_harm_nobody(state: str, figures: Figures) -> None:
+def test_many_bad_lines_harm_nobody(state: str, figures: Counters) -> None:
     """Lost: a session on stdio, because of one line among many."""
     figures(state, table(bombard_stdio(state, MANY // 50)))
 

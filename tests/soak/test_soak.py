@@ -19,23 +19,23 @@ MEMORY_ROOM = 128 << 20
 """By how many bytes the server may have grown once the load is over. Some 50 MiB above a fresh server's stay in use for
 minutes after this load, which may be garbage that waits for a collection; what grows without end exceeds this in a long
 soak."""
-Figures = Callable[[str, list[str]], None]
+Counters = Callable[[str, list[str]], None]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SHORT * 4)
-def test_two_minutes_of_mixed_load(tmp_path: Path, figures: Figures) -> None:
+def test_two_minutes_of_mixed_load(tmp_path: Path, figures: Counters) -> None:
     """Lost: an output, a session or the server, to what others do at the same time."""
     soak(tmp_path, SHORT, figures)
 
 
 @pytest.mark.soak
-def test_long_mixed_load(tmp_path: Path, figures: Figures) -> None:
+def test_long_mixed_load(tmp_path: Path, figures: Counters) -> None:
     """Lost: the server, after a while."""
     soak(tmp_path, SECONDS, figures)
 
 
-def soak(folder: Path, seconds: float, figures: Figures) -> None:
+def soak(folder: Path, seconds: float, figures: Counters) -> None:
     flags = ("--session-ttl", "5", "--process-retention", "60")
     with target(*flags, folders=(str(folder),)) as attacked:
         warm_up = min(WARM_UP, seconds / 4)

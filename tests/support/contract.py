@@ -29,12 +29,12 @@ from actors.base.messages import (
     Configure,
     Configured,
     Congested,
-    Displaced,
-    EndWaits,
     Failure,
+    FlushWaits,
     Initialize,
     Notify,
     Relieved,
+    SessionTaken,
     Shutdown,
     ShutdownDone,
 )
@@ -260,7 +260,7 @@ class Client:
         self._say(self._router, Relieved(self.session_id))
 
     def ends_input(self) -> None:
-        self._say(self.session, EndWaits(None, self.session_id))
+        self._say(self.session, FlushWaits(None, self.session_id))
 
     def leaves(self, end_session: bool = False) -> None:
         """The connection is gone."""
@@ -388,7 +388,7 @@ def shutdown(stage: Stage) -> None:
         each.prints("a", b"up")
     detached.leaves()
     stage.shut_down()
-    client.until(lambda: any(isinstance(each, Displaced) for each in client.heard), "goodbye")
+    client.until(lambda: any(isinstance(each, SessionTaken) for each in client.heard), "goodbye")
     stage.eventually(stage.all_gone, "every session has ended")
 
 

@@ -18,8 +18,8 @@ from actors.base.messages import (
     Answer,
     BridgeDetached,
     Call,
-    EndWaits,
     Failure,
+    FlushWaits,
     Forget,
     Forgotten,
     HoldOutput,
@@ -34,8 +34,8 @@ from actors.base.messages import (
     StartProcess,
 )
 from actors.base.unknown_process import unknown_process_answer
-from actors.process.history import ProcessRecord
-from actors.process.long_polls import Waiter, Waits
+from actors.process.history import ProcessHistory
+from actors.process.long_polls import LongPoll, LongPolls
 from protocol.errors import ExecServerError, InternalError, SpawnError
 from protocol.process import (
     ProcessReadParams,
@@ -104,7 +104,7 @@ class SimulatedProcess(GuardedActor):
         self._deferred: list[Any] = []
         self.jobs = False
         self.forgotten = False
-        self._waits = Waits(Deadlines(self.wakeupAfter))
+        self._waits = LongPolls(Deadlines(self.wakeupAfter))
 
     @property
     def token(self) -> str:
@@ -115,7 +115,7 @@ class SimulatedProcess(GuardedActor):
     def receiveMsg_StartProcess(self, message: StartProcess, connection: Address) -> None:
         self._connection, self.start, self.held = connection, message, message.held
         self.jobs = "jobs" in message.params.argv
-        self.record = ProcessRecord(message.params.process_id, RETAINED, 0)
+        self.record = ProcessHistory(message.params.process_id, RETAINED, 0)
         if "at-once" in message.params.argv:
             self.receiveMsg_Spawned(Spawned(True), connection)
 
@@ -217,7 +217,7 @@ class SimulatedProcess(GuardedActor):
             case _:
                 return Empty()
         if answer is None:
-            self._waits.add(Waiter(call.token, call.bridge, params, call.seed), (params.wait_ms or 0) / 1000)
+            self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), (params.wait_ms or 0) / 1000)
         return answer
 
     def _terminate(self) -> bool:
@@ -245,7 +245,7 @@ class SimulatedProcess(GuardedActor):
         next_seq = self.record.next_seq
         self.send(self.start.router, Replay(self.start.session_id, process_id, message, events, next_seq))
 
-    def receiveMsg_EndWaits(self, message: EndWaits, sender: Address) -> None:
+    def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         if self.state == "starting":
             self._deferred.append(message)
             return

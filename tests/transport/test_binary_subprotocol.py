@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.transport.support import RawClient, Recorder, frame_head, masked_frame
-from transport.framing.websocket import FrameReader
+from transport.framing.websocket import WebSocketFramer
 from transport.listen import WebSocketUrl, serve_websocket
 from transport.websocket import FRAGMENT, FRAGMENT_ABOVE
 
@@ -109,7 +109,7 @@ async def test_without_the_subprotocol_text_stays_text(anyio_backend: object) ->
 @pytest.mark.parametrize("cut", range(1, 14))
 def test_the_reader_refuses_text_however_it_comes(cut: int) -> None:
     """A text frame in two pieces would get past."""
-    reader, inbox = FrameReader(), deque[bytes]()
+    reader, inbox = WebSocketFramer(), deque[bytes]()
     reader.binary_only = True
     stream = masked_frame(0x82, b"ok") + masked_frame(0x81, b"x")
     reader.read(stream[:cut], inbox, 10)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, NamedTuple
 
-from actors.base.limit_warnings import NearLimits
+from actors.system.limit_warnings import LimitWarnings
 from transport.admission.auth import Authenticator, DeniedError, Grant
-from transport.admission.throttle import Brake
+from transport.admission.throttle import FailureThrottle
 
 LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 
@@ -52,8 +52,8 @@ class Admission:
     """How many there was no room for."""
     ending: bool = False
     """Whether nobody new is served any more."""
-    brake: Brake = field(default_factory=Brake)
-    _near: NearLimits = field(default_factory=NearLimits)
+    brake: FailureThrottle = field(default_factory=FailureThrottle)
+    _near: LimitWarnings = field(default_factory=LimitWarnings)
 
     def judge_origin(self, origins: Sequence[str], peer: str) -> Refusal | None:
         """A web page sends its origin (RFC 6454, 7), and nobody else should. It learns nothing from the answer."""

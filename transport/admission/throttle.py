@@ -33,7 +33,7 @@ class _Address:
     unlogged: int = 0
 
 
-class Brake:
+class FailureThrottle:
     """The failures of one listener. Pure: times in seconds are told to it, and must not go back."""
 
     def __init__(self) -> None:

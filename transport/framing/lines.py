@@ -7,7 +7,7 @@ from collections import deque
 from transport.framing.websocket import MAX_MESSAGE, is_utf8
 
 
-class LineReader:
+class LineFramer:
     r"""Takes a stream in pieces of any size and gives its lines, without their ends (`\n` or `\r\n`).
 
     Lines of whitespace alone are left out. `failure` says what was wrong once a line is no UTF-8 or longer

@@ -9,7 +9,7 @@ import msgpack  # type: ignore[import-untyped]
 from transport.framing.websocket import MAX_MESSAGE
 
 
-class MapReader:
+class MessagePackFramer:
     """Takes a stream in pieces of any size and gives its maps, undecoded.
 
     `failure` says what was wrong once a value is no map, none at all, nested deeper than 1,000, longer than `limit`

@@ -52,7 +52,7 @@ def frame_header(first: int, length: int) -> bytes:
     return _pack_64(first, 127, length)
 
 
-class FrameReader:
+class WebSocketFramer:
     """Takes the bytes of one client in order, in pieces of any size, and gives its messages.
 
     `controls` collects whole, valid control frames (as received, still masked); whoever reads empties it.

@@ -16,11 +16,11 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from actors.base.limit_warnings import NearLimits
 from actors.system.child.environment import server_environment
 from actors.system.http.client import Chunk, Ended, Exchange, Failed, Head, Whole
 from actors.system.http.content_coding import CodingError, decoder_of, is_decoded
 from actors.system.http.request import MAX_REDIRECTS, Outgoing, outgoing, redirected
+from actors.system.limit_warnings import LimitWarnings
 from protocol.errors import ExecServerError, HttpError, HttpErrorKind, LimitReached
 from protocol.http import CHUNK_BYTES, HttpHeader, HttpRequestResult
 from protocol.web_url import WebUrl
@@ -125,7 +125,7 @@ class AllBodies:
 
     def __init__(self) -> None:
         self._bytes = 0
-        self._near = NearLimits()
+        self._near = LimitWarnings()
 
     def add(self, size: int, maximum: int) -> None:
         """Raises LimitReached, and then nothing is added."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.base.deadlines import Deadlines
-from actors.process.read_coalescer import READS_IN_A_ROW, SMALL_READ, Lull
+from actors.process.read_coalescer import READS_IN_A_ROW, SMALL_READ, ReadCoalescer
 from actors.system import clock
 
 
@@ -114,7 +114,7 @@ def check(time: Time, deadlines: Deadlines, wanted: dict[int, float], until: flo
 
 def test_a_flood_of_small_reads_is_given_a_rest_and_an_echo_is_not(time: Time) -> None:
     """A keystroke must not wait; a child that prints line by line may."""
-    lull = Lull()
+    lull = ReadCoalescer()
     assert [lull.read(10) for _ in range(READS_IN_A_ROW + 1)] == [False] * READS_IN_A_ROW + [True]
     lull.end()
     assert lull.read(10)
@@ -123,7 +123,7 @@ def test_a_flood_of_small_reads_is_given_a_rest_and_an_echo_is_not(time: Time) -
 
 
 def test_reads_that_are_large_or_far_apart_end_the_run(time: Time) -> None:
-    lull = Lull()
+    lull = ReadCoalescer()
     for number in range(100):
         time.now += 0.01 if number % 2 else 0.0
         assert not lull.read(SMALL_READ if number % 5 == 0 else 10)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.process.history import ProcessRecord
+from actors.process.history import ProcessHistory
 from protocol.errors import InvalidParams
 from protocol.process import ProcessClosed, ProcessExited, ProcessGap, ProcessOutput
 
@@ -14,9 +14,9 @@ outputs = st.lists(st.integers(1, 9000), max_size=12)
 capacities = st.sampled_from([0, 200, 5000, 20_000])
 
 
-def printed(before: list[int], after: list[int] | None, closed: bool, capacity: int) -> ProcessRecord:
+def printed(before: list[int], after: list[int] | None, closed: bool, capacity: int) -> ProcessHistory:
     """The record of a process that printed chunks of these sizes before and after its exit; None: it runs."""
-    record = ProcessRecord("p", capacity, 0)
+    record = ProcessHistory("p", capacity, 0)
     for size in before:
         record.output("stdout", bytes(size))
     if after is not None:
@@ -74,7 +74,7 @@ def test_a_position_that_cannot_be_is_refused(
 
 def test_without_a_head_the_tail_is_kept_and_the_rest_counted() -> None:
     """The end of a build on a server that was told to keep no heads."""
-    record = ProcessRecord("p", 0, 0)
+    record = ProcessHistory("p", 0, 0)
     for n in range(100):
         record.output("stdout", b"%d" % (n % 10) * 5000)
     snapshot = record.snapshot()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.process.time_limits import IdleClock
+from actors.process.time_limits import IdleTimer
 from actors.system import clock
 
 
@@ -14,7 +14,7 @@ def test_idle_time_is_what_passed_unheld_since_the_last_sign_of_life(steps: list
     """A build must not be killed as silent because its client was slow to read."""
     now = 100.0
     with clock.replaced(lambda: now):
-        idle = IdleClock(5.0)
+        idle = IdleTimer(5.0)
         passed, held = 0.0, False
         for step, seconds in steps:
             if step == "wait":

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thespian.actors import ActorExitRequest
 
-from actors.base.limit_warnings import NearLimits
 from actors.base.settings import Settings
 from actors.router.actor import RouterActor
-from actors.router.quotas import Totals
+from actors.router.quotas import Quotas
+from actors.system.limit_warnings import LimitWarnings
 from protocol.errors import LimitReached
 from tests.properties.session_world import ENVIRONMENT
 from tests.support.sessions import Client, Server
@@ -34,7 +34,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=60))
 def test_totals_are_the_sums_of_what_there_is(steps: list[tuple[Any, ...]]) -> None:
     """Lost: room that nobody uses, a little with each process that ends in an unusual way."""
-    totals = Totals(SETTINGS)
+    totals = Quotas(SETTINGS)
     running: set[tuple[str, str]] = set()
     kept: dict[tuple[str, str], int] = {}
     finished: list[tuple[str, str]] = []
@@ -80,10 +80,10 @@ def simulation() -> Iterator[Simulation]:
         yield simulation
 
 
-def totals_of(server: Server) -> Totals:
+def totals_of(server: Server) -> Quotas:
     """What the router of a simulated server has counted."""
     routers = [cell.instance for cell in server.simulation._cells.values() if isinstance(cell.instance, RouterActor)]
-    found: Totals = routers[0]._totals
+    found: Quotas = routers[0]._totals
     return found
 
 
@@ -150,7 +150,7 @@ def test_a_start_that_waits_for_its_answer_when_the_client_goes(simulation: Simu
 
 def test_a_limit_is_said_to_be_near_once_a_minute(simulation: Simulation, caplog: pytest.LogCaptureFixture) -> None:
     """Lost: the warning, or the log to thousands of them."""
-    near = NearLimits()
+    near = LimitWarnings()
     for used in (1, 79, 80, 81, 100):
         near.look("max_this", used, 100)
     near.look("max_that", 4, 5)
@@ -162,7 +162,7 @@ def test_a_limit_is_said_to_be_near_once_a_minute(simulation: Simulation, caplog
 
 def test_settings_that_change_hold_at_once() -> None:
     """Lost: a limit, until the next restart."""
-    totals = Totals(SETTINGS)
+    totals = Quotas(SETTINGS)
     totals.begin("a", "b")
     totals.reconfigure(msgspec.structs.replace(SETTINGS, max_processes=1))
     with pytest.raises(LimitReached):

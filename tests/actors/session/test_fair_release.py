@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.session.fair_release import RELEASED_AT_ONCE, OutputFlow
+from actors.session.fair_release import RELEASED_AT_ONCE, FairRelease
 
 
-def released(flow: OutputFlow) -> list[str]:
+def released(flow: FairRelease) -> list[str]:
     """Release and answer until nobody is left; the order in which processes went on."""
     order: list[str] = []
     flow.release()
@@ -20,7 +20,7 @@ def released(flow: OutputFlow) -> list[str]:
 
 
 def test_a_slow_client_holds_every_process_of_its_session() -> None:
-    flow = OutputFlow()
+    flow = FairRelease()
     flow.add("a")
     flow.add("b")
     assert flow.hold() == ["a", "b"]
@@ -28,7 +28,7 @@ def test_a_slow_client_holds_every_process_of_its_session() -> None:
 
 def test_a_process_started_while_held_is_released_with_the_others() -> None:
     """It would stay silent for ever otherwise."""
-    flow = OutputFlow()
+    flow = FairRelease()
     flow.hold()
     flow.add("late")
     assert released(flow) == ["late"]
@@ -36,7 +36,7 @@ def test_a_process_started_while_held_is_released_with_the_others() -> None:
 
 def test_only_a_few_go_on_at_a_time() -> None:
     """A thousand held children must not fill the memory with a chunk each the moment the client reads a little."""
-    flow = OutputFlow()
+    flow = FairRelease()
     for number in range(20):
         flow.add(str(number))
     flow.hold()
@@ -46,7 +46,7 @@ def test_only_a_few_go_on_at_a_time() -> None:
 
 
 def test_the_next_ones_wait_for_all_answers() -> None:
-    flow = OutputFlow()
+    flow = FairRelease()
     for number in range(RELEASED_AT_ONCE + 1):
         flow.add(str(number))
     flow.hold()
@@ -60,7 +60,7 @@ def test_the_next_ones_wait_for_all_answers() -> None:
 
 
 def test_a_process_that_ends_before_it_answers_does_not_stop_the_others() -> None:
-    flow = OutputFlow()
+    flow = FairRelease()
     for number in range(RELEASED_AT_ONCE + 1):
         flow.add(str(number))
     flow.hold()
@@ -72,7 +72,7 @@ def test_a_process_that_ends_before_it_answers_does_not_stop_the_others() -> Non
 
 def test_those_that_waited_go_before_those_that_just_ran() -> None:
     """A child that floods its client must not keep a quiet one waiting."""
-    flow = OutputFlow()
+    flow = FairRelease()
     names = [str(number) for number in range(RELEASED_AT_ONCE * 2)]
     for name in names:
         flow.add(name)
@@ -89,7 +89,7 @@ def test_those_that_waited_go_before_those_that_just_ran() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "hold", "release", "answer"]), st.integers(0, 9))))
 def test_no_process_is_forgotten(steps: list[tuple[str, int]]) -> None:
     """Whatever happens in between: when the client reads again, every living process goes on."""
-    flow = OutputFlow()
+    flow = FairRelease()
     alive: set[str] = set()
     held: set[str] = set()
     for step, number in steps:

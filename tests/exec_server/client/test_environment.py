@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exec_server import Environment
-from exec_server.client.environments_file import EnvironmentsFileError, Place, chosen_place
+from exec_server.client.environments_file import EnvironmentsFileError, ServerTarget, chosen_target
 from tests.support.program import ROOT, Program
 
 pytestmark = pytest.mark.anyio
@@ -80,11 +80,11 @@ def test_a_wrong_file_is_told(no_settings: Path, text: str, fault: str) -> None:
     """Lost: the place of a typing error; worse, a command that runs here instead of there."""
     no_settings.write_text(text)
     with pytest.raises(EnvironmentsFileError, match=fault) as error:
-        chosen_place(None)
+        chosen_target(None)
     assert str(no_settings) in str(error.value)
 
 
 def test_the_token_of_the_variable_comes_from_a_file() -> None:
     """Secrets are in no variable."""
     environ = {"EXEC_SERVER_URL": "ws://x", "EXEC_SERVER_TOKEN_FILE": "/t"}
-    assert chosen_place(None, environ) == Place(url="ws://x", token_file="/t")
+    assert chosen_target(None, environ) == ServerTarget(url="ws://x", token_file="/t")

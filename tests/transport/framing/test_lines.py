@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transport.framing.lines import LineReader
+from transport.framing.lines import LineFramer
 
 LIMIT = 40
 
@@ -24,7 +24,7 @@ streams = st.lists(st.tuples(st.one_of(contents, contents, contents, bad_content
 
 
 def read(stream: bytes, cuts: list[int], rooms: list[int]) -> tuple[list[bytes], str | None]:
-    reader, inbox = LineReader(LIMIT), deque[bytes]()
+    reader, inbox = LineFramer(LIMIT), deque[bytes]()
     edges = sorted({cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)})
     counted = 0
     for a, b in pairwise(edges):
@@ -77,7 +77,7 @@ def test_any_split_gives_the_same_lines(
 @pytest.mark.parametrize("piece", [4096, 65536])
 def test_a_large_line_in_pieces_takes_linear_time(piece: int) -> None:
     """A request of 64 MiB in pieces of a pipe's size must not cost a copy of all of it for each."""
-    reader, inbox = LineReader(), deque[bytes]()
+    reader, inbox = LineFramer(), deque[bytes]()
     chunk = b"x" * piece
     started = process_time()
     for _ in range(16 * 1024 * 1024 // piece):
@@ -94,7 +94,7 @@ def test_a_large_line_in_pieces_takes_linear_time(piece: int) -> None:
 
 def test_a_line_without_end_is_bounded() -> None:
     """A stream without a single newline stops at the limit instead of filling the memory."""
-    reader, inbox = LineReader(1000), deque[bytes]()
+    reader, inbox = LineFramer(1000), deque[bytes]()
     for _ in range(12):
         reader.read(b"x" * 100, inbox, 100)
     assert reader.failure == "a line may have 1000 bytes (max_message)"
@@ -105,7 +105,7 @@ def test_a_line_without_end_is_bounded() -> None:
 @pytest.mark.parametrize("piece", [1, 3000])
 def test_a_blank_line_is_bounded_too_however_it_comes(piece: int) -> None:
     """Lost: the same answer to the same input, whatever the network does to it."""
-    reader, inbox = LineReader(1000), deque[bytes]()
+    reader, inbox = LineFramer(1000), deque[bytes]()
     stream = b" " * 2000 + b"\n{}\n"
     for at in range(0, len(stream), piece):
         reader.read(stream[at : at + piece], inbox, 100)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transport.framing.msgpack import MapReader
+from transport.framing.msgpack import MessagePackFramer
 
 LIMIT = 60
 
@@ -38,7 +38,7 @@ streams = st.lists(st.one_of(maps, maps, odd_maps, broken), max_size=10).map(b""
 
 def read(stream: bytes, cuts: list[int], rooms: list[int]) -> tuple[list[bytes], bool]:
     """What a reader gives for a stream that comes in pieces; whether it fails."""
-    reader, inbox = MapReader(LIMIT), deque[bytes]()
+    reader, inbox = MessagePackFramer(LIMIT), deque[bytes]()
     edges = sorted({cut % (len(stream) + 1) for cut in cuts} | {0, len(stream)})
     counted = 0
     for a, b in pairwise(edges):
@@ -93,7 +93,7 @@ def test_any_split_gives_the_same_maps(stream: bytes, cuts: list[int], rooms: li
 )
 def test_what_ends_the_input(stream: bytes, failure: str) -> None:
     """The server would go on somewhere in the middle of a message, and run what it finds there."""
-    reader, inbox = MapReader(3000), deque[bytes]()
+    reader, inbox = MessagePackFramer(3000), deque[bytes]()
     assert reader.read(stream, inbox, 10) + reader.finish(inbox) == 1
     assert list(inbox) == [b"\x80"]
     assert reader.failure == failure
@@ -104,7 +104,7 @@ def test_what_ends_the_input(stream: bytes, failure: str) -> None:
 def test_a_large_message_in_small_pieces() -> None:
     """Each piece would be looked at again with each that follows: minutes instead of a moment."""
     message: Any = msgpack.packb({"a": bytes(8 << 20), "b": list(range(300_000))})
-    reader, inbox = MapReader(), deque[bytes]()
+    reader, inbox = MessagePackFramer(), deque[bytes]()
     for at in range(0, len(message), 1024):
         reader.read(message[at : at + 1024], inbox, 1)
     assert list(inbox) == [message]

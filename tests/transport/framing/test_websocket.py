@@ -13,7 +13,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
 from tests.transport.support import frame_head, masked_frame
-from transport.framing.websocket import FrameReader, frame_header
+from transport.framing.websocket import WebSocketFramer, frame_header
 
 LIMIT = 300
 
@@ -43,7 +43,7 @@ def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
 
 def read(parts: list[bytes], rooms: list[int] | None = None) -> tuple[list[bytes], list[bytes], int | None]:
     """Messages, control frames and failure code; `rooms` makes it stop and go on as an inbox would."""
-    reader, inbox = FrameReader(LIMIT), deque[bytes]()
+    reader, inbox = WebSocketFramer(LIMIT), deque[bytes]()
     counted = 0
     for part in parts:
         counted += reader.read(part, inbox, 10**6 if not rooms else rooms[0])

@@ -17,7 +17,7 @@ def near(maximum: int) -> int:
     return max(1, -(-maximum * 4 // 5))
 
 
-class NearLimits:
+class LimitWarnings:
     """What one owner of limits has said of them. Cheap as long as no limit is near."""
 
     def __init__(self) -> None:
