@@ -161,7 +161,7 @@ class ProcessActor(GuardedActor):
             self._fail_start(SpawnError.from_errno(error.errno or errno.EIO, "descriptors"))
 
     def _begin(self, message: StartProcess) -> None:
-        request = spawn_request(message.params, message.cwd)
+        request = spawn_request(message.params, message.cwd, message.session_id)
         self._size = request.rows, request.cols
         recording = self._recording = recording_of(message, request)
         self._streams = ChildPoller()

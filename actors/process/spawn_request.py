@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from actors.base.messages import StartProcess
@@ -9,9 +11,9 @@ from actors.process.recording import Recording, header, recording_path
 from actors.system.child.environment import child_environment
 from actors.system.child.limits import Limits
 from actors.system.child.spawn import SpawnRequest
-from actors.system.pool import SPAWN_POOL
+from actors.system.pool import RECORDING_POOL
 from actors.system.sandbox.errors import SandboxUnsupported
-from protocol.errors import InvalidParams
+from protocol.errors import InvalidParams, SpawnError
 from protocol.process import ProcessStartParams
 from protocol.sandbox import to_enforce
 
@@ -25,7 +27,7 @@ class LocalStart(ProcessStartParams, frozen=True):
     pass_fds: tuple[int, ...] = ()
 
 
-def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
+def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> SpawnRequest:
     """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
     if params.host is not None or params.requirements is not None:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
@@ -49,6 +51,7 @@ def spawn_request(params: ProcessStartParams, cwd: str) -> SpawnRequest:
         limits=limits,
         sandbox=params.sandbox,
         pass_fds=pass_fds,
+        lane=session_id,
     )
 
 
@@ -70,7 +73,7 @@ def _check_network(params: ProcessStartParams) -> None:
 
 
 def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None:
-    """The recording of a start, not open yet; None where there is to be none. Raises InvalidParams."""
+    """The recording of a start, not open yet; None where there is to be none. Raises InvalidParams or SpawnError."""
     params, folder = start.params, start.settings.record
     if params.record and not params.tty:
         raise InvalidParams("`record`: only a terminal can be recorded, and `tty` is false", {"kind": "notATerminal"})
@@ -78,5 +81,10 @@ def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None
         raise InvalidParams("`record`: this server was started without --record", {"kind": "recordDisabled"})
     if folder is None or not params.tty or params.record is False:
         return None
+    try:
+        RECORDING_POOL.start()
+    except RuntimeError as error:
+        raise SpawnError("resourceExhausted", str(error), "threads") from None
     path = recording_path(folder, start.session_id, params.process_id)
-    return Recording(path, header(request.argv, request.env, request.rows, request.cols), SPAWN_POOL.submit)
+    submit = partial(RECORDING_POOL.submit, lane=start.session_id)
+    return Recording(path, header(request.argv, request.env, request.rows, request.cols), submit)

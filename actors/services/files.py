@@ -225,7 +225,7 @@ class FilesActor(GuardedActor):
                 lane.finish()
             self.send(me, Done(call, table, lane, outcome))
 
-        FILE_POOL.submit(work)
+        FILE_POOL.submit(work, self._session_id)
 
     def receiveMsg_Done(self, message: Done, sender: Address) -> None:
         self._running -= 1
@@ -282,7 +282,7 @@ class FilesActor(GuardedActor):
                 self.send(me, Looked(table, over))
 
         table.looking = True
-        FILE_POOL.submit(look)
+        FILE_POOL.submit(look, self._session_id)
 
     def receiveMsg_Looked(self, message: Looked, sender: Address) -> None:
         table = message.table

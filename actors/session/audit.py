@@ -31,7 +31,7 @@ WAITING_LIMIT = 8 << 20
 WARN_S = 60.0
 """Seconds between two warnings that lines are lost."""
 
-_WRITER = Pool(1, "audit")
+_WRITER = Pool(1, "audit", grows=False)
 
 
 def started(

@@ -22,7 +22,7 @@ WAITING_LIMIT: Final = 1 << 20
 """Bytes that may wait to be written; a single longer line may, too."""
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {10: "\\n"}
-WRITER: Final = Pool(1, "exec-server-log")
+WRITER: Final = Pool(1, "exec-server-log", grows=False)
 """Writes the lines."""
 
 

@@ -14,14 +14,15 @@ from operator import le
 from pathlib import Path
 from typing import Any
 
-from actors.system.pool import FILE_POOL, SANDBOX_POOL, SPAWN_POOL
+from actors.system.pool import FILE_POOL, KILL_POOL, RECORDING_POOL, SANDBOX_POOL, START_POOL
 from exec_server.server.logs import WRITER
 from tests.support.client import PATIENCE_S, Client, StdioLink, StdioMapLink
 from tests.support.encodings import ENCODINGS
 
 ROOT = Path(__file__).parents[2]
 LINE_LIMIT = 256 << 20
-POOLED = 1 + SPAWN_POOL.size + SANDBOX_POOL.size + FILE_POOL.size + WRITER.size
+POOLS = (START_POOL, SANDBOX_POOL, KILL_POOL, RECORDING_POOL, FILE_POOL, WRITER)
+POOLED = 1 + sum(pool.resting for pool in POOLS)
 """Threads that a server may have for good: the loop's and those of its pools."""
 
 

@@ -12,7 +12,7 @@ from actors.system.child import descendants
 from actors.system.child.limits import remove_group
 from actors.system.child.proc import boot_ticks
 from actors.system.child.table import CHILDREN
-from actors.system.pool import SANDBOX_POOL, SPAWN_POOL
+from actors.system.pool import KILL_POOL, SANDBOX_POOL, Pool
 
 if TYPE_CHECKING:
     from actors.system.child.terminal import Terminal
@@ -47,9 +47,10 @@ class Child:
         "_terminal",
         "_tty",
         "at_end",
+        "cookie",
         "forgotten",
         "group",
-        "mark",
+        "lane",
         "master",
         "pid",
         "pidfd",
@@ -68,7 +69,7 @@ class Child:
         stdout: int | None = None,
         stderr: int | None = None,
         master: int | None = None,
-        mark: int = 0,
+        cookie: int = 0,
     ) -> None:
         self.pid = pid
         self.pidfd = pidfd
@@ -77,8 +78,10 @@ class Child:
         self.stdout = stdout
         self.stderr = stderr
         self.master = master
-        self.mark = mark
-        """What its descendants carry (see `tag`); 0 if nothing."""
+        self.cookie = cookie
+        """What its descendants carry (see `process_cookie`); 0 if nothing."""
+        self.lane: str | None = None
+        """Whose jobs its own may wait for (see `actors.system.pool`)."""
         self.group: Path | None = None
         """The cgroup of its own that its limits need."""
         self.status: ExitStatus | None = None
@@ -134,12 +137,6 @@ class Child:
             return False
         return descendants.kill(self, budget_s)
 
-    def kill_descendants(self, budget_s: float = 0.004) -> bool:
-        """After the exit: SIGKILL what the child left behind, as far as it is attributed; before it, nothing.
-        Otherwise as `kill_tree`.
-        """
-        return self.status is None or self.kill_tree(budget_s)
-
     def has_descendants(self) -> bool:
         """Whether a descendant is alive, as far as it is linked or attributed."""
         return descendants.any_alive(self)
@@ -174,7 +171,7 @@ class Child:
     def _run_at_end(self) -> None:
         at_end, self.at_end = self.at_end, None
         if at_end is not None:
-            SANDBOX_POOL.submit(at_end)
+            _submit(SANDBOX_POOL, at_end, self.lane)
 
     def _wait(self, flag: int) -> os.waitid_result | None:
         try:
@@ -203,7 +200,7 @@ class Child:
         self._run_at_end()
         if self.group is not None:
             group = self.group
-            SPAWN_POOL.submit(lambda: remove_group(group))
+            _submit(KILL_POOL, lambda: remove_group(group), self.lane)
         if self.pidfd >= 0:
             CHILDREN.leave(self.pid)
             os.close(self.pidfd)
@@ -243,12 +240,6 @@ class Child:
         """
         return self._open_terminal().eof_char()
 
-    def interrupt_char(self) -> bytes:
-        """What to write for an interrupt, as termios has it now: b"" where signals are off. Raises ValueError
-        as above.
-        """
-        return self._open_terminal().interrupt_char()
-
     def _open_terminal(self) -> Terminal:
         if self.master is None:
             raise ValueError("the child has no open terminal")
@@ -257,6 +248,14 @@ class Child:
 
             self._terminal = Terminal(self.pid, self.master)
         return self._terminal
+
+
+def _submit(pool: Pool, job: Callable[[], object], lane: str | None) -> None:
+    """Have a job done in a thread; at once where none can be had."""
+    try:
+        pool.submit(job, lane)
+    except RuntimeError:
+        job()
 
 
 def _status(ended: os.waitid_result | None) -> ExitStatus:

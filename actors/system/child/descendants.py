@@ -1,8 +1,8 @@
 """Which processes descend from which child, and how they are killed.
 
 Found by the links that /proc shows from the leader down, while they hold. When a process dies its children
-are handed to the subreaper (the server program) or to init: whose they were is then told by the mark they
-carry (`tag`), or by the session they are in, if a walk has seen that session before. `sweep` looks every two
+are handed to the subreaper (the server program) or to init: whose they were is then told by the cookie they
+carry (`process_cookie`), or by the session they are in, if a walk has seen that session before. `sweep` looks every two
 seconds, so that a session which lived that long is known.
 
 In a program that is no subreaper, what outlives its leader is looked for among all processes of the machine.
@@ -18,9 +18,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from actors.system.child import proc, tag
+from actors.system.child import proc
+from actors.system.child.process_cookie import COOKIES
 from actors.system.child.table import CHILDREN
-from actors.system.pool import SPAWN_POOL
+from actors.system.pool import KILL_POOL
 
 if TYPE_CHECKING:
     from actors.system.child.child import Child
@@ -71,7 +72,7 @@ def note(child: Child, sid: int) -> None:
 
 def forget(child: Child) -> None:
     """Nothing is attributed to `child` any more."""
-    CHILDREN.unmark(child.mark)
+    CHILDREN.drop_cookie(child.cookie)
     CHILDREN.disown(child.pid, child)
     for sid in child.sessions or ():
         CHILDREN.disown(sid, child)
@@ -104,7 +105,7 @@ def _linked_or_attributed(child: Child) -> Iterator[int]:
 
 
 def _left_behind(child: Child) -> Iterator[int]:
-    """Where orphans go to init: who carries the child's mark, or is in an attributed session, having lived
+    """Where orphans go to init: who carries the child's cookie, or is in an attributed session, having lived
     when that was last seen to be ours. A session that has become empty may since be a stranger's.
     """
     seen = dict(child.sessions or {})
@@ -112,7 +113,7 @@ def _left_behind(child: Child) -> Iterator[int]:
         sid = proc.session_of(pid)
         if sid == child.pid and child.unreaped:
             yield NOBODY if pid == child.pid else pid
-        elif child.mark and tag.of(pid) == child.mark:
+        elif child.cookie and COOKIES.of(pid) == child.cookie:
             yield pid
         elif sid in seen and (stat := proc.read_stat(pid)) is not None and stat.start_ticks <= seen[sid]:
             yield pid
@@ -141,7 +142,11 @@ def kill(child: Child, budget_s: float) -> bool:
     for _ in steps:
         if time.monotonic() >= deadline:
             child.kill_goes_on()
-            SPAWN_POOL.submit(lambda: _finish(child, steps))
+            try:
+                KILL_POOL.submit(lambda: _finish(child, steps), child.lane)
+            except RuntimeError:  # no thread to be had: it takes as long as it takes
+                _finish(child, steps)
+                return True
             return False
     return True
 
@@ -278,7 +283,7 @@ def adopt() -> list[int]:
         return []
     started = time.monotonic()
     with CHILDREN.lock:
-        found = CHILDREN.strangers(proc.children_of(os.getpid()))
+        found = CHILDREN.strangers(proc.children_of(os.getpid()), _is_orphan)
         known = CHILDREN.orphans
         CHILDREN.orphans = {}
         for pid in found:
@@ -286,7 +291,7 @@ def adopt() -> list[int]:
             owner = known.get(pid)
             if sid is not None:
                 if owner is None or owner.forgotten:
-                    owner = CHILDREN.marked(tag.of(pid)) or CHILDREN.owner(sid)
+                    owner = CHILDREN.with_cookie(COOKIES.of(pid)) or CHILDREN.owner(sid)
                 if owner is not None:
                     note(owner, sid)
                 CHILDREN.watch(sid)
@@ -295,6 +300,15 @@ def adopt() -> list[int]:
         _State.adopted_at = started
         _State.next_adoption = ended + _ADOPT_SHARE * (ended - started)
     return found
+
+
+def _is_orphan(pid: int) -> bool:
+    """Whether a child of this process that is not in the table is certainly no spawn under way: that one has no cookie
+    of its own yet, and is in our session or leads its own.
+    """
+    if COOKIES.of(pid) not in (0, COOKIES.base):
+        return True
+    return proc.session_of(pid) not in (None, pid, os.getsid(0))
 
 
 def adopt_in_passing(sid: int) -> bool:

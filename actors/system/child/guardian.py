@@ -3,8 +3,8 @@
 A few lines of `sh` in a session of their own, which ignore what a terminal or a service manager sends. They
 read `+ sid` and `- sid` from a pipe whose other end only the server holds. At its end they first stop all
 known sessions' leading groups, so that links hold; then a small Python walks /proc and kills the known
-sessions, what carries a mark of the server (`tag`), and all that descends from either; then whatever is left
-of the groups is killed once more. With a cgroup of the server's own they write `cgroup.kill` before all that.
+sessions, what carries a cookie of the server (`process_cookie`), and all that descends from either; then whatever
+is left of the groups is killed once more. With a cgroup of the server's own they write `cgroup.kill` before all that.
 `.` says that the server ended by itself and there is nothing to do.
 """
 
@@ -18,9 +18,9 @@ import sys
 import time
 from typing import Final
 
-from actors.system.child import tag
 from actors.system.child.cgroup import OwnCgroup
 from actors.system.child.posix_spawn import Stdio, posix_spawn
+from actors.system.child.process_cookie import COOKIES, RANGE
 from actors.system.child.table import CHILDREN
 
 log = logging.getLogger(__name__)
@@ -175,13 +175,13 @@ class Guardian:
     def add(self, sid: int) -> None:
         """For the table: session `sid` is to end with this process.
 
-        Where children are born with a mark the guardian knows them by that, and is told of sessions only at the next
+        Where children are born with a cookie the guardian knows them by that, and is told of sessions only at the next
         `check`: for most commands, which are over by then, it is not woken at all.
         """
         if self._pipe < 0:
             return
         self._untold[sid] = None
-        if not tag.marks_self() or len(self._untold) >= _UNTOLD_LIMIT:
+        if not COOKIES.carried or len(self._untold) >= _UNTOLD_LIMIT:
             self._tell()
 
     def remove(self, sid: int) -> None:
@@ -234,7 +234,7 @@ class Guardian:
         if self._cgroup is not None:
             home, leaf = os.fsencode(self._cgroup.parent), os.fsencode(self._cgroup.path)
         python = os.fsencode(sys.executable or "")
-        marks = [b"%d" % tag.base(), b"%d" % tag.RANGE]
+        cookies = [b"%d" % COOKIES.base, b"%d" % RANGE]
         return [
             b"sh",
             b"-c",
@@ -244,7 +244,7 @@ class Guardian:
             _WALKER.encode(),
             home,
             leaf,
-            *marks,
+            *cookies,
         ]
 
     def _tell(self) -> None:

@@ -14,8 +14,9 @@ import resource
 import signal
 from typing import Final
 
-from actors.system.child import descendants, proc, tag
+from actors.system.child import descendants, proc
 from actors.system.child.posix_spawn import inheritable_descriptors
+from actors.system.child.process_cookie import COOKIES
 from actors.system.child.spawn import set_child_open_files
 from actors.system.child.table import CHILDREN
 
@@ -36,11 +37,11 @@ def become_subreaper() -> bool:
 
 
 def mark_descendants() -> bool:
-    """Have everything that descends from this process carry its mark from birth, for the guardian to find.
+    """Have everything that descends from this process carry its cookie from birth, for the guardian to find.
 
-    False where the soft limit of real-time CPU time, which is the mark, is in use.
+    False where the soft limit of real-time CPU time, which is the cookie, is in use.
     """
-    return tag.mark_self()
+    return COOKIES.carry_base()
 
 
 def open_standard_descriptors() -> list[int]:

@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.system.child import tag
 from actors.system.child.child import Child, ExitStatus
 from actors.system.child.environment import BY_EFFECTIVE_ID, find_program
 from actors.system.child.limits import Limits, remove_group
 from actors.system.child.posix_spawn import HAS_CHDIR, Stdio, posix_spawn
+from actors.system.child.process_cookie import COOKIES
+from actors.system.child.spawn_cache import QUICK_S, SPAWN_CACHE, Key
 from actors.system.child.table import CHILDREN
-from actors.system.child.warm import QUICK_S, WARM, Key
-from actors.system.pool import SANDBOX_POOL, SPAWN_POOL
+from actors.system.pool import SANDBOX_POOL, START_POOL
 from actors.system.sandbox.enclosure import enclosure
 from actors.system.sandbox.entrance import ENVIRONMENT, Entrance
 from protocol.errors import ExecServerError, SpawnError
@@ -62,6 +62,9 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     """A managed one is enforced."""
     pass_fds: tuple[int, ...] = ()
     """Descriptors of this process, above 2, that the child has under the same numbers."""
+    lane: str | None = None
+    """Whose starts it may wait for (see `actors.system.pool`): those of its session, which may have a disk that hangs.
+    """
 
     @property
     def plain(self) -> bool:
@@ -223,13 +226,11 @@ class _Execution(msgspec.Struct, frozen=True):
     passed: tuple[int, ...] = ()
     """The descriptors of a sandbox's entrance (see `Stdio`)."""
 
-    def start(self, stdio: Stdio) -> tuple[int, int]:
-        """The pid and mark. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises
-        SpawnError.
-        """
+    def start(self, stdio: Stdio) -> int:
+        """The pid. ETXTBSY is waited out; ENOEXEC goes to the shell, as with execvp(3). Raises SpawnError."""
         for wait in (*self.busy_waits, None):
             try:
-                return tag.marked(lambda: posix_spawn(self.program, self.argv, self.env, self.cwd, stdio))
+                return posix_spawn(self.program, self.argv, self.env, self.cwd, stdio)
             except OSError as error:
                 if error.errno == errno.ENOEXEC and self.program != _SHELL:
                     argv = [_SHELL, self.program, *self.argv[1:]]
@@ -294,10 +295,10 @@ def _start_on_pipes(execution: _Execution, request: SpawnRequest) -> Child:
             raise _failure(error, "descriptors", "no descriptor left for a pipe") from None
         with CHILDREN.spawning():
             stdio = Stdio((theirs[0], theirs[1], theirs[2]), passed=execution.passed, kept=request.pass_fds)
-            started = execution.start(stdio)
+            pid = execution.start(stdio)
             _close(theirs)  # which leaves room for the pidfd
             *stdin, stdout, stderr = ours
-            return _enter(*started, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
+            return _enter(pid, request, stdin=stdin[0] if stdin else None, stdout=stdout, stderr=stderr)
     except BaseException:
         _close(theirs)
         _close(ours)
@@ -317,10 +318,10 @@ def _start_on_terminal(execution: _Execution, request: SpawnRequest) -> Child:
         except OSError as error:
             raise _no_terminal(error) from None
         with CHILDREN.spawning():
-            started = execution.start(Stdio(terminal=name, passed=execution.passed, kept=request.pass_fds))
+            pid = execution.start(Stdio(terminal=name, passed=execution.passed, kept=request.pass_fds))
             open_now.remove(place[0])
             _close(place)
-            return _enter(*started, master=master)
+            return _enter(pid, request, master=master)
     except BaseException:
         _close(open_now)
         raise
@@ -336,7 +337,7 @@ def _no_terminal(error: OSError) -> SpawnError:
 
 def _enter(
     pid: int,
-    mark: int,
+    request: SpawnRequest,
     stdin: int | None = None,
     stdout: int | None = None,
     stderr: int | None = None,
@@ -344,12 +345,15 @@ def _enter(
 ) -> Child:
     """The Child of a process that runs, in the table. Where even that fails the process is killed."""
     try:
-        child = Child(pid, os.pidfd_open(pid), stdin, stdout, stderr, master, mark)
+        pidfd = os.pidfd_open(pid)
     except OSError as error:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         raise _failure(error, "descriptors", "no descriptor left to watch the child") from None
-    CHILDREN.add(pid, child)
+    with CHILDREN.lock:  # a process that has a cookie of its own is either in the table or an orphan
+        child = Child(pid, pidfd, stdin, stdout, stderr, master, COOKIES.assign(pid))
+        child.lane = request.lane
+        CHILDREN.add(pid, child)
     return child
 
 
@@ -383,10 +387,11 @@ class SpawnTicket:
     `result`.
     """
 
-    __slots__ = ("_abandoned", "_before", "_child", "_error", "_eventfd", "_lock", "_over", "_request")
+    __slots__ = ("_abandoned", "_before", "_child", "_error", "_eventfd", "_lane", "_lock", "_over", "_request")
 
     def __init__(self, request: SpawnRequest, before: Callable[[], object] | None = None) -> None:
         self._request: SpawnRequest | None = request
+        self._lane = request.lane
         self._before = before
         self._lock = threading.Lock()
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
@@ -423,7 +428,7 @@ class SpawnTicket:
             self._close_eventfd()
             child, self._child = self._child, None
         if child is not None:
-            SPAWN_POOL.submit(lambda: _dispose(child))
+            START_POOL.submit(lambda: _dispose(child), self._lane)
 
     def _run(self) -> None:
         request, self._request = self._request, None
@@ -463,12 +468,12 @@ class SpawnTicket:
 
 def _learn(request: SpawnRequest, seconds: float) -> None:
     """In a thread: whether the next such start may go without one."""
-    if request.plain and not WARM.holds(request.key):
+    if request.plain and not SPAWN_CACHE.holds(request.key):
         try:
             places = _looked_at(request)
         except OSError:
             return  # moved away since
-        WARM.learn(request.key, seconds, places)
+        SPAWN_CACHE.learn(request.key, seconds, places)
 
 
 def _looked_at(request: SpawnRequest) -> list[bytes]:
@@ -486,26 +491,23 @@ def _looked_at(request: SpawnRequest) -> list[bytes]:
 
 def spawn_at_once(request: SpawnRequest) -> Child | None:
     """`spawn` for the loop, where that is sure not to block it; None: take `spawn_soon`. Raises SpawnError."""
-    if not request.plain or not WARM.holds(request.key):
+    if not request.plain or not SPAWN_CACHE.holds(request.key):
         return None
-    with tag.unless_busy() as free:
-        if not free:
+    started = time.monotonic()
+    try:
+        child = spawn(request, patient=False)
+    except SpawnError as error:
+        SPAWN_CACHE.forget(request.key)
+        if error.data is not None and error.data.get("errno") == errno.ETXTBSY:
             return None
-        started = time.monotonic()
-        try:
-            child = spawn(request, patient=False)
-        except SpawnError as error:
-            WARM.forget(request.key)
-            if error.data is not None and error.data.get("errno") == errno.ETXTBSY:
-                return None
-            raise
+        raise
     if time.monotonic() - started > QUICK_S:
-        WARM.forget(request.key)
+        SPAWN_CACHE.forget(request.key)
     return child
 
 
 def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None) -> SpawnTicket:
-    """`spawn` in one of two threads of this process, so that a slow disk holds up nobody. Raises SpawnError
+    """`spawn` in a thread of this process, so that a slow disk holds up nobody but its own lane. Raises SpawnError
     only where there is no descriptor or no thread left. `before` runs first, in the same thread; a SpawnError
     that it raises is the result.
     """
@@ -514,8 +516,8 @@ def spawn_soon(request: SpawnRequest, before: Callable[[], object] | None = None
     except OSError as error:
         raise _failure(error, "descriptors", "no descriptor left for an eventfd") from None
     try:
-        pool = SPAWN_POOL if to_enforce(request.sandbox) is None else SANDBOX_POOL
-        pool.submit(ticket._run)
+        pool = START_POOL if to_enforce(request.sandbox) is None else SANDBOX_POOL
+        pool.submit(ticket._run, request.lane)
     except RuntimeError as error:
         ticket.abandon()
         raise SpawnError("resourceExhausted", str(error), "threads") from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ChildTable:
         self._live: dict[int, Child | str] = {}
         self._left: set[int] = set()
         self._owners: dict[int, Child] = {}
-        self._marked: dict[int, Child] = {}
+        self._by_cookie: dict[int, Child] = {}
         self._suspects: dict[int, int] = {}
         self._in_flight: set[int] = set()
         self._next_stamp = 0
@@ -75,8 +75,8 @@ class ChildTable:
             self._live[pid] = entry
             if not isinstance(entry, str):
                 self._owners[pid] = entry
-                if entry.mark:
-                    self._marked[entry.mark] = entry
+                if entry.cookie:
+                    self._by_cookie[entry.cookie] = entry
                 self.watch(pid)
 
     def remove(self, pid: int) -> None:
@@ -138,13 +138,13 @@ class ChildTable:
         """The child whose descendants are in session `sid`, if it is known."""
         return self._owners.get(sid)
 
-    def marked(self, mark: int) -> Child | None:
-        """The child that carries this mark, unless it is given up."""
-        return self._marked.get(mark)
+    def with_cookie(self, cookie: int) -> Child | None:
+        """The child that was given this cookie, unless it is given up."""
+        return self._by_cookie.get(cookie)
 
-    def unmark(self, mark: int) -> None:
-        """The child with this mark is given up."""
-        self._marked.pop(mark, None)
+    def drop_cookie(self, cookie: int) -> None:
+        """The child with this cookie is given up."""
+        self._by_cookie.pop(cookie, None)
 
     def disown(self, sid: int, child: Child) -> None:
         """Session `sid` is empty, or `child` is given up: nobody is looked for in it any more."""
@@ -176,11 +176,12 @@ class ChildTable:
                 if self._watcher is not None:
                     self._watcher.remove(sid)
 
-    def strangers(self, kernel_children: list[int]) -> list[int]:
+    def strangers(self, kernel_children: list[int], is_orphan: Callable[[int], bool] = lambda pid: False) -> list[int]:
         """Of the pids that the kernel says are our children, those that this process did not spawn.
 
         A pid seen while a spawn is under way may be that spawn's: it is a stranger only once all those spawns
-        are over and it still is not in the table. Call it under `lock`, with a list read under the same lock.
+        are over and it still is not in the table, or where `is_orphan` can tell, for a spawn may hang. Call it under
+        `lock`, with a list read under the same lock.
         """
         oldest = min(self._in_flight, default=self._next_stamp)
         found: list[int] = []
@@ -188,7 +189,7 @@ class ChildTable:
         for pid in kernel_children:
             if pid not in self._live:
                 stamp = self._suspects.get(pid, self._next_stamp)
-                if pid in self.orphans or oldest >= stamp:
+                if pid in self.orphans or oldest >= stamp or is_orphan(pid):
                     found.append(pid)
                 else:
                     suspects[pid] = stamp

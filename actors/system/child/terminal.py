@@ -52,15 +52,8 @@ class Terminal(PtyProcess):
 
     def eof_char(self) -> bytes:
         """What ends the input of a reader now: VEOF, or nothing in raw mode, where no character does."""
-        return self._special(termios.VEOF, termios.ICANON)
-
-    def interrupt_char(self) -> bytes:
-        """What makes the terminal send SIGINT now: VINTR, or nothing where signals are off."""
-        return self._special(termios.VINTR, termios.ISIG)
-
-    def _special(self, index: int, needed: int) -> bytes:
         attributes = termios.tcgetattr(self.fd)  # of the other side: a Linux master has none of its own
-        char = attributes[6][index]
-        if not attributes[3] & needed or not isinstance(char, bytes) or char == _DISABLED:
+        char = attributes[6][termios.VEOF]
+        if not attributes[3] & termios.ICANON or not isinstance(char, bytes) or char == _DISABLED:
             return b""
         return char

@@ -6,7 +6,7 @@ places         entries of the wire -> rules, by a look at the file system
 bubblewrap     rules -> the arguments of bwrap(1); pure
 seccomp        the filter for system calls that no mount can stop; pure
 probe          whether bwrap works on this machine
-placeholders   directories that stand where nothing may be made
+mount_points   directories that stand where nothing may be made
 enclosure      a sandbox ready to start a command in
 entrance       what runs first inside: the program is executed, or the failure told
 denial         whether output tells of a denial; pure

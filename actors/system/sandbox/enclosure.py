@@ -12,9 +12,10 @@ import msgspec
 
 import actors
 import protocol
-from actors.system.sandbox import placeholders, seccomp
+from actors.system.sandbox import seccomp
 from actors.system.sandbox.bubblewrap import arguments
 from actors.system.sandbox.errors import SandboxUnsupported
+from actors.system.sandbox.mount_points import MOUNT_POINTS
 from actors.system.sandbox.places import places
 from actors.system.sandbox.probe import bubblewrap
 from actors.system.sandbox.rules import Link, Rule, Rules
@@ -23,12 +24,12 @@ from protocol.sandbox import ManagedPermissions, RestrictedFileSystem, Sandbox
 
 class Enclosure(NamedTuple):
     """How bwrap is called: its program, its arguments before the command, the filter of system calls, and what is to be
-    released with `placeholders.release` when the last process inside has ended."""
+    released with `MOUNT_POINTS.release` when the last process inside has ended."""
 
     program: str
     arguments: list[str]
     filter: bytes
-    placeholders: list[str]
+    mount_points: list[str]
 
 
 def enclosure(sandbox: Sandbox, permissions: ManagedPermissions) -> Enclosure:
@@ -40,7 +41,7 @@ def enclosure(sandbox: Sandbox, permissions: ManagedPermissions) -> Enclosure:
     links: list[Link] = []
     if isinstance(permissions.file_system, RestrictedFileSystem):
         rules, links = places(sandbox, permissions.file_system, runtime())
-        rules = _with_placeholders(rules, held)
+        rules = _with_mount_points(rules, held)
     return Enclosure(
         found.program,
         arguments(rules, links, network, found.kernel_files),
@@ -49,8 +50,8 @@ def enclosure(sandbox: Sandbox, permissions: ManagedPermissions) -> Enclosure:
     )
 
 
-def _with_placeholders(rules: Rules, held: list[str]) -> Rules:
-    """The same rules, with a placeholder wherever one is needed; `held` gets their paths."""
+def _with_mount_points(rules: Rules, held: list[str]) -> Rules:
+    """The same rules, with a mount point made wherever one is needed; `held` gets their paths."""
     made = Rules()
     try:
         for rule in rules:
@@ -58,7 +59,7 @@ def _with_placeholders(rules: Rules, held: list[str]) -> Rules:
             if above is None or above.access != "write" or rule.access == "write" or rule.kind == "file":
                 made.add(rule)
                 continue
-            holds = placeholders.hold(rule.path)
+            holds = MOUNT_POINTS.acquire(rule.path)
             if holds is None and rule.kind == "missing":
                 raise SandboxUnsupported(f"{rule.path} has appeared just now; try again")
             if holds:
@@ -66,10 +67,10 @@ def _with_placeholders(rules: Rules, held: list[str]) -> Rules:
             if holds is not False:
                 made.add(Rule(rule.path, rule.access, "missing" if holds else rule.kind))
     except OSError as error:
-        placeholders.release(held)
+        MOUNT_POINTS.release(held)
         raise SandboxUnsupported(f"{error.filename} cannot be protected: {error.strerror}") from None
     except SandboxUnsupported:
-        placeholders.release(held)
+        MOUNT_POINTS.release(held)
         raise
     return made
 

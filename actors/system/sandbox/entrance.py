@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from actors.system.child.proc import children_of
-from actors.system.sandbox import placeholders
 from actors.system.sandbox.enclosure import Enclosure, interpreter
+from actors.system.sandbox.mount_points import MOUNT_POINTS
 from protocol.errors import SpawnError, os_error_text
 
 if TYPE_CHECKING:
@@ -104,10 +104,10 @@ class Entrance:
         self.passed = ()
 
     def close(self) -> None:
-        """What is left open, and the placeholders, where no child came of it."""
+        """What is left open, and the mount points, where no child came of it."""
         self.close_passed()
         self._close_report()
-        placeholders.release(self._enclosure.placeholders)
+        MOUNT_POINTS.release(self._enclosure.mount_points)
 
     def confirm(self, child: Child) -> None:
         """Wait until the command is being executed. Raises SpawnError where it is not, whatever the reason."""
@@ -129,7 +129,7 @@ class Entrance:
 
     def at_end(self, child: Child) -> Callable[[], object] | None:
         """What there is to do, in a thread, once the child has exited; None where that is nothing."""
-        held = self._enclosure.placeholders
+        held = self._enclosure.mount_points
         if not held:
             return None
         first = _watch_first(child.pid)
@@ -141,7 +141,7 @@ class Entrance:
                 ended.register(first, select.POLLIN)
                 ended.poll(ENTER_S * 1000)
                 os.close(first)
-            placeholders.release(held)
+            MOUNT_POINTS.release(held)
 
         return release
 

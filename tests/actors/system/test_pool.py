@@ -8,14 +8,14 @@ from tests.actors.system.child.support import output_of
 
 JOB = """
 import multiprocessing, os, sys, time
-from actors.system.pool import SPAWN_POOL
+from actors.system.pool import KILL_POOL
 
 def work():
     time.sleep(0.3)  # a kill of hundreds of processes
     os.write(1, b"finished\\n")
 
 def main():
-    SPAWN_POOL.submit(work)
+    KILL_POOL.submit(work)
 """
 
 

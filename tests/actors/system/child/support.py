@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -119,9 +122,28 @@ def eventually(condition: object, what: str) -> None:
         select.select([], [], [], 0.005)
 
 
+class HangingProgram:
+    """A program whose exec hangs until `go_on`, as on a disk that has gone away; it can be looked at meanwhile.
+
+    An open of a file that somebody has a write lease on waits for that one (fcntl(2), F_SETLEASE).
+    """
+
+    def __init__(self, path: Path) -> None:
+        shutil.copy("/bin/true", path)
+        self.path = str(path)
+        self._fd = os.open(path, os.O_RDONLY)
+        fcntl.fcntl(self._fd, F_SETSIG, signal.SIGURG)  # which is ignored; the default, SIGIO, would end this process
+        fcntl.fcntl(self._fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+
+    def go_on(self) -> None:
+        os.close(self._fd)
+
+
+F_SETSIG = 10
+
 PRELUDE = """
-import os, select, signal, sys, time
-from actors.system.child import descendants, process_wide
+import os, select, signal, sys, threading, time
+from actors.system.child import descendants, proc, process_wide
 from actors.system.child.guardian import Guardian
 from actors.system.child.spawn import SpawnRequest, spawn, spawn_soon
 from actors.system.child.table import CHILDREN

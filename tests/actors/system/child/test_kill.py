@@ -89,13 +89,13 @@ def test_a_natural_exit_leaves_background_jobs_alone() -> None:
     script = "read line; setsid sleep 1000 & echo $!; sleep 1000 & echo $!"
     child = start("sh", "-c", script, pipe_stdin=True)
     assert child.stdin is not None and child.stdout is not None
-    os.write(child.stdin, b"\n")  # it is marked by now
+    os.write(child.stdin, b"\n")  # it has its cookie by now
     jobs = [int(line) for line in read_lines(child.stdout, 2).split()]
     assert wait_exit(child) == (0, None)
     assert all(alive(job) for job in jobs)
     assert child.has_descendants()
     # This process is no subreaper: they belong to init by now, and are told by what they inherited.
-    child.kill_descendants()
+    child.kill_tree()
     assert all(ends(job) for job in jobs)
     eventually(lambda: not child.has_descendants(), "some live on")
     child.release()
@@ -110,36 +110,34 @@ def test_nothing_is_killed_by_the_number_of_a_session_that_was_reused() -> None:
     stat = proc.read_stat(job)
     assert stat is not None and child.sessions is not None
     child.sessions[child.pid] = stat.start_ticks - 1
-    child.mark = 0
-    child.kill_descendants()
+    child.cookie = 0
+    child.kill_tree()
     assert alive(job)
     os.kill(job, signal.SIGKILL)
     child.release()
 
 
 DAEMONS = """
-server = sys.argv[1] == "server"
-if server:
+if sys.argv[1] == "server":
     process_wide.become_subreaper()
     assert process_wide.mark_descendants()
-# A guest's commands are marked just after they start: they wait for that here. A server's are born marked.
+# Commands get their cookie just after they start: they wait for that here.
 script = '''
 trap "" HUP
-test "$1" = server || read line
+read line
 (setsid sh -c 'echo $$; exec setsid sleep 1000' &)
 (sh -c 'echo $$; exec sleep 1000' &)
 '''
 for tty in (False, True):
-    child = start("sh", "-c", script + sys.argv[2], "sh", sys.argv[1], tty=tty, pipe_stdin=not tty)
-    if not server:
-        os.write(child.master if tty else child.stdin, b"\\n")
+    child = start("sh", "-c", script + sys.argv[2], tty=tty, pipe_stdin=not tty)
+    os.write(child.master if tty else child.stdin, b"\\n")
     out = child.master if tty else child.stdout
     data = b""
     while len(data.split()) < 2 or not data.endswith(b"\\n"):
         data += read_until(out, b"\\n")
     if "exit" in sys.argv[2]:
         say(wait_exit(child).code)
-        child.kill_descendants()
+        child.kill_tree()
     else:
         child.kill_tree(budget_s=10)
         say(wait_exit(child).code)

@@ -74,29 +74,31 @@ def test_adopted_orphans_are_reaped_and_children_of_others_are_not() -> None:
     assert lines == ["False set()", "4"]
 
 
-def test_a_mark_never_replaces_a_limit_that_somebody_has_set() -> None:
+def test_a_cookie_never_replaces_a_limit_that_somebody_has_set() -> None:
     """A real-time program that is limited to so many microseconds must stay so."""
     lines = output_of(
         "import resource\n"
-        "from actors.system.child import tag\n"
+        "from actors.system.child.process_cookie import COOKIES\n"
         "resource.setrlimit(resource.RLIMIT_RTTIME, (100000, 200000))\n"
         "say(process_wide.mark_descendants())\n"
         "child = start('sleep', '1000')\n"
-        "say(child.mark, resource.prlimit(child.pid, resource.RLIMIT_RTTIME))\n"
+        "say(child.cookie, resource.prlimit(child.pid, resource.RLIMIT_RTTIME))\n"
         "say(child.kill_tree(10), wait_exit(child).code)\n"
     )
     assert lines == ["False", "0 (100000, 200000)", "True 137"]
 
 
-def test_every_command_has_a_mark_of_its_own_and_the_server_keeps_its() -> None:
+def test_every_command_has_a_cookie_of_its_own_and_the_server_keeps_its() -> None:
     lines = output_of(
-        "from actors.system.child import tag\n"
+        "from actors.system.child.process_cookie import COOKIES\n"
         "process_wide.mark_descendants()\n"
-        "children = [start('sh', '-c', 'sleep 1000 & echo $!; wait', tty=tty) for tty in (False, True)]\n"
-        "below = [int(read_until(child.master or child.stdout, b'\\n')) for child in children]\n"
-        "marks = [child.mark for child in children]\n"
-        "say(len(set(marks)) == 2, [tag.of(pid) for pid in below] == marks)\n"
-        "say(tag.of(os.getpid()) == tag.base(), tag.of(os.getppid()))\n"
+        "script = 'read line; sleep 1000 & echo $! ready; wait'\n"
+        "children = [start('sh', '-c', script, tty=tty, pipe_stdin=not tty) for tty in (False, True)]\n"
+        "for child in children: os.write(child.master or child.stdin, b'\\n')\n"
+        "below = [int(read_until(child.master or child.stdout, b'ready').split()[0]) for child in children]\n"
+        "cookies = [child.cookie for child in children]\n"
+        "say(len(set(cookies)) == 2, [COOKIES.of(pid) for pid in below] == cookies)\n"
+        "say(COOKIES.of(os.getpid()) == COOKIES.base, COOKIES.of(os.getppid()))\n"
         "for child in children: end(child)\n"
     )
     assert lines == ["True True", "True 0"]

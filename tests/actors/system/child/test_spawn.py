@@ -177,7 +177,7 @@ def test_exit_is_seen_while_a_grandchild_holds_the_pipe() -> None:
     assert wait_exit(child) == (3, None)
     assert os.getsid(job) == child.pid  # lives: a natural exit kills nothing
     assert child.has_descendants()
-    child.kill_descendants()
+    child.kill_tree()
     assert read_all(child.stdout) == b""  # the end of the pipe is the end of its last holder
     eventually(lambda: not child.has_descendants(), "the job lives on")
     child.release()

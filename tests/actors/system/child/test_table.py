@@ -58,6 +58,16 @@ class Spawning(RuleBasedStateMachine):
         self.found = set(self.table.strangers(sorted(self.ours | self.orphans)))
         self.table.orphans = dict.fromkeys(self.found)
 
+    @precondition(lambda self: self.orphans)
+    @rule(data=st.data())
+    def look_while_a_spawn_may_hang(self, data: st.DataObject) -> None:
+        """What is known to be an orphan is found whatever is under way."""
+        certain = data.draw(st.sets(st.sampled_from(sorted(self.orphans))))
+        found = set(self.table.strangers(sorted(self.ours | self.orphans), certain.__contains__))
+        assert certain <= found
+        self.found = found
+        self.table.orphans = dict.fromkeys(found)
+
     @invariant()
     def no_child_of_ours_is_taken_for_an_orphan(self) -> None:
         assert not self.found & self.ours

@@ -53,7 +53,7 @@ def test_a_resize_reaches_the_child_as_sigwinch() -> None:
 
 def test_a_child_on_pipes_has_no_terminal() -> None:
     child = start("true")
-    for call in (lambda: child.resize(24, 80), child.eof_char, child.interrupt_char):
+    for call in (lambda: child.resize(24, 80), child.eof_char):
         with pytest.raises(ValueError, match="no open terminal"):
             call()
     wait_exit(child)
@@ -66,7 +66,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
 child = start("cat", tty=True)
 os.write(child.master, b"x\\n")
 read_until(child.master, b"x\\r\\nx\\r\\n")
-os.write(child.master, child.interrupt_char())
+os.write(child.master, b"\\x03")
 say(tuple(wait_exit(child)))
 """
 
@@ -80,19 +80,18 @@ def test_end_of_input_is_the_character_that_the_terminal_has_now() -> None:
     assert child.master is not None
     read_until(child.master, b"ready")
     assert child.eof_char() == b"\x07"
-    assert child.interrupt_char() == b"\x03"
     os.write(child.master, b"line\n" + child.eof_char())
     assert read_all(child.master).endswith(b"line\r\nline\r\nended\r\n")
     wait_exit(child)
     child.release()
 
 
-def test_in_raw_mode_no_character_ends_input_or_interrupts() -> None:
+def test_in_raw_mode_no_character_ends_input() -> None:
     """Whatever we wrote then would be typed into the program."""
     child = start("cat", tty=True)
     assert child.master is not None
     raw_mode.setraw(child.master)
-    assert (child.eof_char(), child.interrupt_char()) == (b"", b"")
+    assert child.eof_char() == b""
     end(child)
 
 

@@ -12,6 +12,7 @@ import pytest
 from actors.system.child import spawn as spawn_module
 from actors.system.child.spawn import SpawnRequest, spawn_soon
 from actors.system.child.table import CHILDREN
+from actors.system.pool import LANE_SIZE
 from protocol.errors import SpawnError
 from tests.actors.system.child.support import end, eventually, output_of, read_all, readable, request, wait_exit
 
@@ -96,9 +97,9 @@ def test_a_ticket_that_is_abandoned_before_it_runs(monkeypatch: pytest.MonkeyPat
         return really_spawn(asked)
 
     monkeypatch.setattr(spawn_module, "spawn", slowly)
-    before = [spawn_soon(request("true")) for _ in range(2)]  # both threads are busy
-    waiting = spawn_soon(request("touch", str(tmp_path / "started")))
-    after = spawn_soon(request("true"))
+    before = [spawn_soon(request("true", lane="a")) for _ in range(LANE_SIZE)]
+    waiting = spawn_soon(request("touch", str(tmp_path / "started"), lane="a"))
+    after = spawn_soon(request("true", lane="a"))
     waiting.abandon()
     go_on.set()
     for ticket in (*before, after):

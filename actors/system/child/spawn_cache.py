@@ -44,7 +44,7 @@ Key = tuple[str, str, str | None]
 """The program as it was asked for, the working directory, and the PATH that it is looked for in."""
 
 
-class WarmStarts:
+class SpawnCache:
     """Thread-safe: threads learn, the loop asks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,5 +87,5 @@ _STATFS: Final = 256
 _libc = ctypes.CDLL(None)
 _libc.statfs.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
 
-WARM: Final = WarmStarts()
-os.register_at_fork(after_in_child=lambda: WARM.__init__())  # type: ignore[misc]
+SPAWN_CACHE: Final = SpawnCache()
+os.register_at_fork(after_in_child=lambda: SPAWN_CACHE.__init__())  # type: ignore[misc]

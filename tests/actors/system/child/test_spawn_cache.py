@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.system.child.spawn import SpawnRequest, spawn_at_once
-from actors.system.child.warm import QUICK_S, REMEMBERED, WARM, WARM_S, WarmStarts, is_local
+from actors.system.child.spawn_cache import QUICK_S, REMEMBERED, SPAWN_CACHE, WARM_S, SpawnCache, is_local
 from protocol.errors import SpawnError
 from tests.actors.system.child.support import output_of
 
@@ -24,7 +24,7 @@ class Clock:
 
 def test_a_start_is_warm_for_a_while_after_a_quick_one_on_a_local_disk(tmp_path: Path) -> None:
     clock = Clock()
-    warm = WarmStarts(clock)
+    warm = SpawnCache(clock)
     assert not warm.holds(KEY)
     warm.learn(KEY, 0.001, [b"/", os.fsencode(tmp_path)])
     assert warm.holds(KEY)
@@ -39,7 +39,7 @@ def test_a_start_is_warm_for_a_while_after_a_quick_one_on_a_local_disk(tmp_path:
 )
 def test_a_start_that_may_block_is_not_warm_any_more(seconds: float, paths: list[bytes]) -> None:
     """Lost: all other clients' output, while the loop waits for a disk."""
-    warm = WarmStarts()
+    warm = SpawnCache()
     warm.learn(KEY, 0.001, [b"/"])
     warm.learn(KEY, seconds, paths)
     assert not warm.holds(KEY)
@@ -47,7 +47,7 @@ def test_a_start_that_may_block_is_not_warm_any_more(seconds: float, paths: list
 
 def test_what_is_remembered_is_bounded() -> None:
     """Lost: memory, to a client that starts a program of another name each time."""
-    warm = WarmStarts()
+    warm = SpawnCache()
     keys = [(str(number), "/", None) for number in range(REMEMBERED + 1)]
     for key in keys:
         warm.learn(key, 0.001, [])
@@ -62,16 +62,16 @@ def test_files_of_other_machines_and_programs_are_not_local() -> None:
 FIRST = """
 import select
 from actors.system.child.spawn import SpawnRequest, spawn_at_once, spawn_soon
-from actors.system.child.warm import WARM
-from actors.system.pool import SPAWN_POOL
+from actors.system.child.spawn_cache import SPAWN_CACHE
+from actors.system.pool import START_POOL
 
 request = SpawnRequest(argv=["true"], cwd="/tmp", env={"PATH": "/usr/bin:/bin"})
 assert spawn_at_once(request) is None
 ticket = spawn_soon(request)
 select.select([ticket], [], [])
 ticket.result().release()
-SPAWN_POOL.finish()  # its thread has learned whatever it learned
-WARM.learn(request.key, 0.0, [])  # it may have been slow on a busy machine
+START_POOL.finish()  # its thread has learned whatever it learned
+SPAWN_CACHE.learn(request.key, 0.0, [])  # it may have been slow on a busy machine
 """
 
 
@@ -89,45 +89,22 @@ child.release()
     assert lines == ["0"]
 
 
-def test_while_a_start_hangs_in_a_thread_nobody_waits_for_it_on_the_loop() -> None:
-    """Lost: everything, for as long as a network disk is gone: marked starts go one after the other."""
-    lines = output_of(
-        FIRST
-        + """
-import threading
-from actors.system.child import tag
-assert tag.mark_self()
-hangs, goes_on = threading.Event(), threading.Event()
-thread = threading.Thread(target=tag.marked, args=(lambda: hangs.set() or goes_on.wait() and 0,))
-thread.start()
-hangs.wait()
-print(spawn_at_once(request))
-goes_on.set()
-thread.join()
-child = spawn_at_once(request)
-print(child is not None)
-child.release()
-"""
-    )
-    assert lines == ["None", "True"]
-
-
 def test_a_warm_script_that_is_open_for_writing_is_not_waited_for_on_the_loop(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
     request = SpawnRequest(argv=[str(script)], cwd="/", env={})
-    WARM.learn(request.key, 0.0, [])
+    SPAWN_CACHE.learn(request.key, 0.0, [])
     with script.open("a"):
         assert spawn_at_once(request) is None
-        assert not WARM.holds(request.key)
+        assert not SPAWN_CACHE.holds(request.key)
 
 
 def test_a_warm_start_that_fails_says_why_and_is_warm_no_longer(tmp_path: Path) -> None:
     script = tmp_path / "script"
     request = SpawnRequest(argv=[str(script)], cwd="/", env={})
-    WARM.learn(request.key, 0.0, [])
+    SPAWN_CACHE.learn(request.key, 0.0, [])
     with pytest.raises(SpawnError) as failure:
         spawn_at_once(request)
     assert failure.value.data is not None and failure.value.data["kind"] == "spawnNotFound"
-    assert not WARM.holds(request.key)
+    assert not SPAWN_CACHE.holds(request.key)
