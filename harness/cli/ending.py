@@ -1,0 +1,60 @@
+"""How the program ends: with a status, and with one line on stderr where something went wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import cyclopts
+from cyclopts import Parameter
+
+from harness.errors import HarnessError
+
+FAILED = 1
+USAGE = 2
+
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON, for programs.")]
+Flag = Parameter(negative=())
+"""A flag that can only be set."""
+
+
+def ended(command: Callable[[], object]) -> int:
+    """Run a subcommand; its exit status: FAILED where it raised, 130 after ^C, 141 if nobody reads its output."""
+    try:
+        status = command()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # What Python still holds for stdout has nowhere to go; without this its last flush would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except cyclopts.CycloptsError:
+        raise
+    except ImportError as error:
+        return complain(f"{error}: pip install 'exec-server[harness]'", FAILED)
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return complain(f"{where}{error.strerror or error}", FAILED)
+    except (HarnessError, ValueError) as error:
+        return complain(str(error), FAILED)
+    except Exception as error:
+        return complain(f"a fault of exec-harness, please report it: {error!r}", FAILED)
+    return status if isinstance(status, int) else 0
+
+
+def complain(message: str, status: int) -> int:
+    """One line on stderr; `status`."""
+    tell(message)
+    return status
+
+
+def tell(message: str) -> None:
+    """One line on stderr, if that is still there."""
+    line = " ".join(message.split())
+    try:
+        os.write(2, f"exec-harness: {line}\n".encode(errors="backslashreplace"))
+    except OSError:
+        pass

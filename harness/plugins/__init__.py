@@ -1,0 +1,9 @@
+"""Plugins of a coding agent: folders with a manifest, skills and servers, and the marketplaces that offer them.
+
+manifest      plugin.json as it is read
+namespace     the plugin that a path belongs to
+marketplace   marketplace.json: reading, resolving, adding an entry
+scaffold      new plugins
+validation    what is wrong with a plugin's folder
+names, paths, members   rules that they share; pure
+"""
