@@ -186,12 +186,15 @@ class Child:
     def release(self) -> None:
         """The caller gives the child up: everything still open is closed, and nothing can be attributed to
         the child any more; after a kill that goes on in a thread, since a hangup would let the stopped child
-        run. Kills nothing. A child that has not exited is reaped whenever that is noticed.
+        run, but for the streams of one that is reaped: at its exit the terminal was hung up. Kills nothing. A child
+        that has not exited is reaped whenever that is noticed.
         """
         with CHILDREN.lock:
             self._given_up = True
             if not self._kills:
                 self._forget()
+            elif not self.unreaped:
+                self.close_streams()
 
     def _forget(self) -> None:
         self.forgotten = True

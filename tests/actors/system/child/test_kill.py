@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 
 import pytest
 
 from actors.system.child import proc
 from actors.system.child.table import CHILDREN
-from tests.actors.system.child.support import alive, end, ends, eventually, output_of, read_until, start, wait_exit
+from actors.system.pool import KILL_POOL, LANE_SIZE
+from tests.actors.system.child.support import (
+    alive,
+    descriptors,
+    end,
+    ends,
+    eventually,
+    output_of,
+    read_until,
+    start,
+    wait_exit,
+)
 
 WAYS = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
 
@@ -159,6 +171,22 @@ def test_double_forked_descendants_are_ended_with_their_command(kind: str) -> No
 def test_double_forked_descendants_are_ended_after_their_commands_exit(kind: str) -> None:
     """The end of a session after the command ended by itself."""
     assert output_of(DAEMONS, kind, "exit 0") == ["0", "2 True"] * 2
+
+
+def test_a_reaped_child_keeps_no_descriptor_while_its_kill_goes_on() -> None:
+    """Lost: descriptors, on a busy machine or where a command leaves hundreds of processes."""
+    go_on = threading.Event()
+    for _ in range(LANE_SIZE):
+        KILL_POOL.submit(go_on.wait, "busy")
+    before = descriptors()
+    child = start("sleep", "1000", tty=True, lane="busy")
+    assert not child.kill_tree(budget_s=0)
+    os.kill(child.pid, signal.SIGKILL)
+    wait_exit(child)
+    child.release()
+    assert descriptors() == before and not child.forgotten
+    go_on.set()
+    eventually(lambda: child.forgotten, "the kill does not end")
 
 
 def test_the_children_of_another_command_are_left_alone() -> None:

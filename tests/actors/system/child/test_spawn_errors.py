@@ -152,7 +152,8 @@ for free in range(8):
     resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
     if child:
         end(child)
-    assert descriptors() == before, (free, verdict, descriptors(), before)
+    # A kill that goes on in a thread, on a busy machine, has files of /proc open meanwhile.
+    eventually(lambda: descriptors() == before, (free, verdict, descriptors(), before))
     say(verdict)
 try:
     os.waitpid(-1, os.WNOHANG)
