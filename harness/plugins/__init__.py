@@ -5,5 +5,5 @@ namespace     the plugin that a path belongs to
 marketplace   marketplace.json: reading, resolving, adding an entry
 scaffold      new plugins
 validation    what is wrong with a plugin's folder
-names, paths, members   rules that they share; pure
+names, members   rules that they share; pure
 """

@@ -11,18 +11,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import PluginError, ReadError
-from harness.plugins.members import Members, decoded_object, kind_of
-from harness.plugins.names import is_segment
+from harness.plugins.members import Members
 from harness.reader import Reader
+from protocol.plugin_files import (
+    DEFAULT_SKILLS,
+    MANIFESTS,
+    MAX_MANIFEST_BYTES,
+    decoded_object,
+    is_segment,
+    kind_of,
+    plugin_name,
+)
 
-MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
-"""Where a plugin's folder has it. The first one that is there is the manifest, usable or not."""
-MAX_MANIFEST_BYTES = 1 << 20
 MAX_PROMPTS = 3
 MAX_PROMPT_CHARACTERS = 128
 _MEMBER = {"mcp_servers": "mcpServers", "composer_icon": "composerIcon"}
-DEFAULT_SKILLS = "skills"
-"""The folder of skills that every plugin may have, whatever its manifest says."""
 
 
 class Author(Struct, frozen=True):
@@ -92,13 +95,9 @@ def parse_manifest(data: bytes, folder: str) -> PluginManifest:
     """
     try:
         values = decoded_object(data)
+        name = plugin_name(values, folder)
     except ValueError as error:
         raise PluginError(f"no manifest: {error}") from None
-    name = values.get("name")
-    if name is not None and not isinstance(name, str):
-        raise PluginError(f"no manifest: name: it has to be a string, not {kind_of(name)}")
-    if name is None or not name.strip():
-        name = folder
     warnings: list[str] = []
     members = Members(values, warnings)
     if not is_segment(name):

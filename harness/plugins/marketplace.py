@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from harness.disk import read_file, replace_file, why
 from harness.errors import MarketplaceError, PluginError
-from harness.plugins.members import decoded, decoded_object, kind_of
 from harness.plugins.names import PluginId, parse_plugin_id
-from harness.plugins.paths import relative_path
+from protocol.plugin_files import decoded, decoded_object, kind_of, relative_path
 
 PLACE = Path(".agents/plugins/marketplace.json")
 MAX_MARKETPLACE_BYTES = 4 << 20

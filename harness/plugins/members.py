@@ -5,38 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import msgspec
-
-from harness.plugins.paths import relative_path
+from protocol.plugin_files import KIND_NAMES, kind_of, relative_path
 
 T = TypeVar("T")
-_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-
-
-def decoded(data: bytes) -> Any:
-    """The value of a JSON document. Raises ValueError with the reason for what is none, at whatever depth."""
-    try:
-        data.decode()
-        return msgspec.json.decode(data)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 (byte {error.start})") from None
-    except RecursionError:
-        raise ValueError("its values are nested too deeply") from None
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-
-
-def decoded_object(data: bytes) -> dict[str, Any]:
-    """The same, for a document that has to be an object."""
-    value = decoded(data)
-    if not isinstance(value, dict):
-        raise ValueError(f"it has to be an object, not {kind_of(value)}")
-    return value
-
-
-def kind_of(value: object) -> str:
-    """What a JSON value is, for an error."""
-    return "null" if value is None else _KINDS.get(type(value), type(value).__name__)
 
 
 class Members:
@@ -93,7 +64,7 @@ class Members:
         value = self._values.get(name)
         if value is None or type(value) in types:
             return value
-        wanted = " or ".join(_KINDS[each] for each in types)
+        wanted = " or ".join(KIND_NAMES[each] for each in types)
         self.warn(name, f"it has to be {wanted}, not {kind_of(value)}; left out")
         return None
 

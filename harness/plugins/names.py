@@ -7,10 +7,10 @@ import unicodedata
 from typing import NamedTuple
 
 from harness.errors import PluginError
+from protocol.plugin_files import is_segment
 
 MAX_NAME_CHARACTERS = 64
 """Of a name that is made here; those of others may be longer."""
-_SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
@@ -22,11 +22,6 @@ class PluginId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.plugin}@{self.marketplace}"
-
-
-def is_segment(text: str) -> bool:
-    """Whether `text` can be a part of an id: one or more ASCII letters, digits, `_` and `-`."""
-    return _SEGMENT.fullmatch(text) is not None
 
 
 def parse_plugin_id(text: str) -> PluginId:

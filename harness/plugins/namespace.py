@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import posixpath
 
-from harness.errors import PluginError
-from harness.plugins.manifest import parse_manifest, read_manifest
-from harness.plugins.names import is_segment
+from harness.plugins.manifest import read_manifest
 from harness.reader import Reader
+from protocol.plugin_files import namespace
 
 
 class Namespaces:
@@ -47,11 +46,7 @@ class Namespaces:
         if found.data is None:
             return None
         try:
-            name = parse_manifest(found.data, posixpath.basename(folder)).name
-        except PluginError as error:
-            self.warnings.append(f"{found.path}: {error}")
+            return namespace(found.data, posixpath.basename(folder))
+        except ValueError as error:
+            self.warnings.append(f"{found.path}: {error}; passed over")
             return None
-        if not is_segment(name):
-            self.warnings.append(f"{found.path}: {name!r} cannot be the name of a plugin; passed over")
-            return None
-        return name

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from harness.disk import replace_file, why
 from harness.errors import MarketplaceError, PluginError
-from harness.plugins.manifest import MANIFESTS
 from harness.plugins.marketplace import (
     PERSONAL,
     PLACE,
@@ -26,6 +25,7 @@ from harness.plugins.marketplace import (
     check_entry,
 )
 from harness.plugins.names import normalised, shown_name
+from protocol.plugin_files import MANIFESTS
 
 DEFAULT_FOLDER = Path("plugins")
 DEVELOPER = "Local developer"
