@@ -1,19 +1,16 @@
-"""What the engine keeps of one actor, and the address that others know it by."""
+"""Cells, all that the engine keeps of an actor; the addresses they are known by, and the groups they belong to."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from thespian.actors import ActorAddress, WatchMessage
 
-from actors.engine.dispatch import ActorClass, Handlers
+from actors.engine.dispatch import ActorClass, Handler
 
-if TYPE_CHECKING:
-    from actors.engine.core import Runtime
-
-NO_HANDLERS: Final[dict[type, Handlers]] = {}
+NO_HANDLERS: Final[dict[type, Handler]] = {}
 SERIAL: Final = itertools.count(1)
 """Where the numbers in addresses come from: unique in this process."""
 
@@ -50,6 +47,11 @@ class Address(ActorAddress):
         return ActorAddress, (self._aaddr,)
 
 
+def dead_address() -> Address:
+    """The address of an actor that could not be made."""
+    return Address(next(SERIAL), None)
+
+
 class Sink(Protocol):
     """The receiving end of an address that is no actor."""
 
@@ -70,31 +72,50 @@ class Watch:
         self.pending: WatchMessage | None = None
 
 
+class Group:
+    """Actors that share one place in the queue for turns, as those of a session: many get no more than one.
+
+    An actor made from outside begins a group, one whose class says `begins_group = True` too; any other is in the
+    group of its parent. In `mail` are the actors with mail and in `watches` those whose descriptors are ready, with
+    the message about them; `debt` is by how many seconds the group has overrun its last visits.
+    """
+
+    __slots__ = ("debt", "mail", "watches")
+
+    def __init__(self) -> None:
+        self.mail: deque[Cell] = deque()
+        self.watches: deque[tuple[Cell, WatchMessage]] = deque()
+        self.debt = 0.0
+
+
 class Cell:
-    """The engine's side of one actor or sink; an Actor knows it as `_myRef`, calls the camelCase methods."""
+    """The engine's side of one actor or sink, plain data."""
 
     __slots__ = (
         "address",
         "children",
         "exiting",
         "globalName",
+        "group",
         "handlers",
+        "home",
         "inbox",
         "info",
         "instance",
         "parent",
         "requirements",
-        "runtime",
         "sink",
         "source_hash",
         "timers",
         "watch",
     )
 
-    def __init__(self, runtime: Runtime, details: int | str, parent: Cell | None) -> None:
-        self.runtime = runtime
-        self.address = Address(details, self)
+    def __init__(self, home: object, group: Group, parent: Cell | None, details: int | str | None = None) -> None:
+        """`home` is the Mail that it belongs to: an address of another system is nobody's here."""
+        self.home = home
+        self.group = group
         self.parent = parent
+        self.address = Address(next(SERIAL) if details is None else details, self)
         self.instance: Any = None
         self.info: ActorClass | None = None
         self.handlers = NO_HANDLERS
@@ -111,49 +132,3 @@ class Cell:
     @property
     def class_name(self) -> str:
         return self.info.name if self.info else str(self.address._aaddr)
-
-    def actor_send(self, target: ActorAddress, message: Any) -> None:
-        self.runtime.send(target, message, self.address)
-
-    def createActor(
-        self,
-        actor_class: type | str,
-        requirements: dict[str, Any] | None,
-        global_name: str | None,
-        source_hash: str | None = None,
-    ) -> ActorAddress:
-        return self.runtime.create_child(self, actor_class, requirements, global_name, source_hash)
-
-    def wakeupAfter(self, period: Any, payload: Any = None) -> None:
-        self.runtime.wake_after(self, period, payload)
-
-    def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
-        self.runtime.handle_dead_letters(address, enable)
-
-    def updateCapability(self, name: str, value: Any) -> None:
-        self.runtime.update_capability(name, value)
-
-    def registerSourceAuthority(self, address: ActorAddress) -> None:
-        self.runtime.sources.authority = address
-
-    def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
-        self.runtime.sources.notify(address, enable)
-
-    def loadActorSource(self, source: Any) -> str:
-        digest: str = self.runtime.sources.load(source)
-        return digest
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        self.runtime.sources.unload(source_hash)
-
-    def notifyOnSystemRegistrationChanges(self, address: ActorAddress, enable: bool) -> None:
-        """One system alone has no convention whose changes could be told."""
-
-    def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
-        """One system alone has no convention to register others with."""
-
-    def deRegisterRemoteSystem(self, address: Any) -> None:
-        """One system alone has no convention to take others out of."""
-
-    def actorSystemShutdown(self) -> None:
-        self.runtime.begin_shutdown()

@@ -7,26 +7,25 @@ import hashlib
 import logging
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import ActorAddress, InvalidActorSourceHash, LoadedSource, UnloadedSource, ValidateSource
 from thespian.system.sourceLoader import SourceHashFinder, loadModuleFromHashSource
-
-if TYPE_CHECKING:
-    from actors.engine.core import Runtime
 
 log = logging.getLogger("exec_server.engine")
 
 
 class Sources:
-    """The loaded sources of one system and who wants to hear of them.
+    """The loaded sources of one system and the actors that want to hear of them.
 
     A source that is unloaded serves no new actors at once; its modules leave the process when the last actor
     made from it is gone, so that a living one can still import what it needs.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+    def __init__(self, tell: Callable[[ActorAddress, Any], object], forget_classes: Callable[[], None]) -> None:
+        """`tell(address, message)` sends in the name of the system; `forget_classes()` lets go of all actor classes."""
+        self._tell = tell
+        self._forget_classes = forget_classes
         self._zips: dict[str, Any] = {}
         self._info: dict[str, str] = {}
         self._users: dict[str, int] = {}
@@ -52,7 +51,7 @@ class Sources:
         return digest
 
     def validated(self, digest: str, data: Any) -> None:
-        """The authority's verdict: `data` is the zip, or None if it refuses."""
+        """Take the authority's verdict: `data` is the zip, or None if it refuses."""
         if data is None:
             log.warning("the source authority refused source %s", digest)
             return
@@ -66,7 +65,7 @@ class Sources:
             self._tell(listener, LoadedSource(digest, self._info.get(digest, "")))
 
     def unload(self, digest: str) -> None:
-        """No new actors from this source; unknown hashes are ignored."""
+        """Make no new actors from this source; unknown hashes are ignored."""
         if self._zips.pop(digest, None) is None:
             return
         for listener in self._listeners:
@@ -75,7 +74,7 @@ class Sources:
             self._remove_modules(digest)
 
     def unload_all(self) -> None:
-        """At the end of the system: nothing of any source stays in the process."""
+        """Take every source out of the process, at the end of the system."""
         digests = {*self._zips, *self._users}
         self._listeners.clear()
         self._zips.clear()
@@ -98,11 +97,11 @@ class Sources:
                 self._tell(address, LoadedSource(digest, self._info.get(digest, "")))
 
     def used(self, digest: str) -> None:
-        """One more actor lives from this source."""
+        """Count an actor made from this source."""
         self._users[digest] = self._users.get(digest, 0) + 1
 
     def forget(self, address: ActorAddress, digest: str | None) -> None:
-        """The actor, made from source `digest` if not None, is gone."""
+        """Count out an actor that is gone, made from source `digest` if not None."""
         if self._listeners:
             self._listeners = [other for other in self._listeners if other != address]
         if self.authority is not None and self.authority == address:
@@ -115,11 +114,8 @@ class Sources:
             if digest not in self._zips:
                 self._remove_modules(digest)
 
-    def _tell(self, address: ActorAddress, message: Any) -> None:
-        self._runtime.send(address, message, self._runtime.system_cell.address)
-
     def _remove_modules(self, digest: str) -> None:
-        self._runtime._classes.clear()  # classes of the source among them
+        self._forget_classes()  # classes of the source among them
         for finder in [f for f in sys.meta_path if getattr(f, "srcHash", None) == digest]:
             root = finder.hashRoot()  # type: ignore[attr-defined]
             for name in [name for name in sys.modules if name.startswith(root)]:

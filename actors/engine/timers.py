@@ -1,4 +1,4 @@
-"""The wakeups that actors have asked for, by the time at which they are due."""
+"""Timers: the wakeups that actors have asked for, by the time at which they are due."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Timers:
         return entries[0][0] if entries else None
 
     def take(self) -> tuple[Cell, WakeupMessage]:
-        """Take out the wakeup that `next` told of."""
+        """Take out the earliest wakeup, the one `next` is about."""
         _, _, cell, message = heapq.heappop(self.entries)
         cell.timers -= 1
         return cell, message
 
     def drop(self, cell: Cell) -> None:
-        """This actor has ended."""
+        """Take out what an actor that has ended had asked for."""
         self._dead += cell.timers
         cell.timers = 0
         if self._dead > _MANY_DEAD and self._dead * 2 > len(self.entries):

@@ -1,29 +1,67 @@
-"""Which descriptors are watched for which actor."""
+"""Watches: the descriptors that actors wait for, and the messages about those that are ready."""
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final
 
-from actors.engine.cell import Cell, Watch
+from thespian.actors import WatchMessage
+
+from actors.engine.cell import Cell, Group, Watch
 
 log = logging.getLogger("exec_server.engine")
 
-CANCELLED: Final[tuple[int, ...]] = ()
-"""What is ready, in the message about a watch that was dropped before the message was delivered."""
-
 
 class Watches:
-    """A descriptor has one actor that watches it: the last to say so.
+    """All watches of one system. A descriptor has one actor that watches it: the last to say so.
 
-    `add_reader` and `remove_reader` are those of the driver (core.Runtime).
+    `add_reader(fd, cell)` and `remove_reader(fd)` are those of the driver (runtime.Runtime); `wake` has a turn come.
     """
 
-    def __init__(self, add_reader: Callable[[int, Cell], None], remove_reader: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        add_reader: Callable[[int, Cell], None],
+        remove_reader: Callable[[int], None],
+        wake: Callable[[], None],
+    ) -> None:
         self._add_reader = add_reader
         self._remove_reader = remove_reader
+        self._wake = wake
         self.owners: dict[int, Cell] = {}
+        self.ready: deque[Group] = deque()
+        """The groups with an actor whose descriptors are ready, in the order of their turns."""
+
+    def fd_ready(self, cell: Cell, fd: int) -> None:
+        """Let the actor know that `fd` is readable, with the message that is on its way already if there is one."""
+        watch = cell.watch
+        if watch is None or fd not in watch.fds:
+            return
+        pending = watch.pending
+        if pending is None:
+            watch.pending = pending = WatchMessage([fd])
+            waiting = cell.group.watches
+            if not waiting:
+                self.ready.append(cell.group)
+            waiting.append((cell, pending))
+            self._wake()
+        elif fd not in pending.ready:
+            pending.ready.append(fd)
+
+    def take(self) -> tuple[Cell, WatchMessage] | None:
+        """Take out the next message about descriptors and have its group wait behind the others.
+
+        None if the watch was dropped meanwhile.
+        """
+        group = self.ready.popleft()
+        cell, message = group.watches.popleft()
+        if group.watches:
+            self.ready.append(group)
+        watch = cell.watch
+        if watch is None or watch.pending is not message:
+            return None
+        watch.pending = None
+        return cell, message
 
     def set(self, cell: Cell, filenos: Iterable[int]) -> None:
         """Watch exactly these descriptors for the actor; readers of those that stay are not touched.
@@ -51,7 +89,6 @@ class Watches:
             if still:
                 pending.ready = still
             else:
-                pending.ready = CANCELLED
                 watch.pending = None
         if not wanted:
             cell.watch = None

@@ -301,7 +301,7 @@ class World:
         return client, client.sends(method, **params)
 
     def processes(self) -> list[tuple[Any, SimulatedProcess]]:
-        cells = list(self.simulation._cells.values())
+        cells = list(self.simulation.mail.cells.values())
         return [(cell.address, cell.instance) for cell in cells if isinstance(cell.instance, SimulatedProcess)]
 
     def _tell_process(self, index: int, message: Any) -> None:
@@ -435,7 +435,7 @@ class World:
         """Go to the next moment at which something falls due, and let what follows race with it."""
         self.deliver(UNTIL_IDLE)
         flush = min((client.transport.flush_deadline for client in self.clients), default=math.inf)
-        due = min(self.simulation.next_timer or math.inf, flush)
+        due = min(self.simulation.timers.next or math.inf, flush)
         if due < math.inf:
             self.simulation.jump(due)
             for client in self.clients:
@@ -729,7 +729,7 @@ class World:
         assert not router._deadlines._when, f"deadlines are left: {list(router._deadlines._when)}"
         books = (router._by_observe_id, router._asked, router._observers._by_process, router._observers._by_observer)
         assert not any(books), f"entries are left in the router's books: {books}"
-        left = [cell.class_name for cell in self.simulation._cells.values() if cell.instance is not None]
+        left = [cell.class_name for cell in self.simulation.mail.cells.values() if cell.instance is not None]
         assert len(left) == self.simulation.live_actors == 1, f"actors are left: {left}"
 
     def _drive(self, *messages: Any) -> None:

@@ -43,7 +43,7 @@ class Probe:
     def __init__(self, engine: ActorSystemBase) -> None:
         self.messages: list[Any] = []
         self._changed = asyncio.Event()
-        self.address = engine.new_sink(self).address
+        self.address = engine.mail.new_sink(self).address
 
     def receive(self, message: Any, sender: Any) -> None:
         self.messages.append(message)
@@ -94,7 +94,7 @@ class Process:
             settings=settings,
             held=held,
         )
-        engine.send(self.actor, start, self.probe.address)
+        engine.mail.send(self.probe.address, self.actor, start)
 
     @property
     def events(self) -> list[Any]:
@@ -107,7 +107,7 @@ class Process:
         return b"".join(each.chunk for each in outputs if each.stream in streams)
 
     def tell(self, message: Any) -> None:
-        self.engine.send(self.actor, message, self.probe.address)
+        self.engine.mail.send(self.probe.address, self.actor, message)
 
     async def hold(self) -> None:
         """Returns when it is in force."""

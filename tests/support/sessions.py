@@ -41,7 +41,7 @@ class Server:
 
     def processes(self) -> list[tuple[Any, SimulatedProcess]]:
         """Address and actor of every process, oldest first."""
-        cells = list(self.simulation._cells.values())
+        cells = list(self.simulation.mail.cells.values())
         return [(cell.address, cell.instance) for cell in cells if isinstance(cell.instance, SimulatedProcess)]
 
     def tell_process(self, *messages: Any, index: int = -1) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 from thespian.actors import ActorAddress
 
 from actors.engine.cell import Cell
-from actors.engine.core import Runtime
+from actors.engine.runtime import Runtime
 from actors.system import clock
 
 
@@ -32,7 +32,7 @@ class Probe:
     """An address outside of the actors that keeps what is sent to it, as (message, sender), in order."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self._cell = simulation.new_sink(self)
+        self._cell = simulation.mail.new_sink(self)
         self.received: list[tuple[Any, ActorAddress]] = []
         self.undelivered: list[Any] = []
 
@@ -81,9 +81,9 @@ class Simulation(Runtime):
     def close(self) -> None:
         """End every actor, mail in seeded order, and give `actors.system.clock` its real clock back."""
         try:
-            self.begin_shutdown()
+            self.life.begin_shutdown()
             self.run_until_idle()
-            self.bury_all()
+            self.life.bury_all()
         finally:
             clock.replace(self._previous)
 
@@ -103,24 +103,24 @@ class Simulation(Runtime):
     def tell(self, address: ActorAddress, message: Any, sender: Probe | ActorAddress | None = None) -> None:
         """Put a message in a mailbox; it is handled when the seed says so."""
         origin = sender.address if isinstance(sender, Probe) else sender
-        self.send(address, message, origin if origin is not None else self.nobody)
+        self.mail.send(origin if origin is not None else self.nobody, address, message)
 
     def ask(self, address: ActorAddress, message: Any) -> Any:
         """Tell, run until idle, and give the first answer; AssertionError if there is none."""
         probe = self.probe()
         self.tell(address, message, probe)
         self.run_until_idle()
-        self.drop_sink(probe._cell)
+        self.mail.drop_sink(probe._cell)
         assert probe.received, f"no answer to {message!r}"
         return probe.messages[0]
 
     def fd_is_ready(self, fd: int) -> None:
         """A descriptor became readable; KeyError if no actor watches it."""
-        self.fd_ready(self.watched[fd], fd)
+        self.watches.fd_ready(self.watched[fd], fd)
 
     def instance(self, address: ActorAddress) -> Any:
         """The actor itself, to look at; None if it is gone."""
-        cell = self._resolve(address)
+        cell = self.mail.resolve(address)
         return None if cell is None else cell.instance
 
     # Time and order.
@@ -131,7 +131,7 @@ class Simulation(Runtime):
 
     def deliver_one(self) -> bool:
         """One message to one actor, chosen by the seed. False: no mail anywhere."""
-        delivered = self.step(self._random.randrange)
+        delivered = self.turns.step(self._random.randrange)
         self.steps += delivered
         return delivered
 
@@ -145,7 +145,7 @@ class Simulation(Runtime):
     def run_until(self, deadline: float) -> None:
         """Run everything that happens up to `deadline`, a value of `now`, which is the time afterwards."""
         self.run_until_idle()
-        while (due := self.next_timer) is not None and due <= deadline:
+        while (due := self.timers.next) is not None and due <= deadline:
             self._now = max(self._now, due)
             self.run_timers()
             self.run_until_idle()
@@ -173,7 +173,7 @@ class Simulation(Runtime):
         return self._now
 
     def _schedule(self) -> None:
-        self._scheduled = False
+        """The test delivers."""
 
     def _add_reader(self, fd: int, cell: Cell) -> None:
         self.watched[fd] = cell

@@ -122,7 +122,7 @@ def test_an_endless_conversation_is_an_error_and_not_a_hang():
     simulation.tell(actor, again)
     with pytest.raises(AssertionError, match="still busy after 100"):
         simulation.run_until_idle(limit=100)
-    simulation.bury_all()
+    simulation.life.bury_all()
     simulation.close()
 
 

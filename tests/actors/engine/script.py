@@ -63,7 +63,7 @@ async def settled(engine: ActorSystemBase) -> None:
     done = engine.loop.create_future()
 
     def check() -> None:
-        if engine._ready:
+        if engine.mail.ready:
             engine.call_after_turn(check)
         else:
             done.set_result(None)

@@ -128,9 +128,9 @@ def test_requirements_choose_and_capabilities_that_go_end_the_actor(run):
         actor = engine.newPrimaryActor(ByRequirement, {"zone": "west"}, None)
         other = engine.newPrimaryActor(Script, None, None)
         assert await engine.aask(actor, "alive", 5) == "alive"
-        engine.update_capability("zone", "north")
+        engine.life.update_capability("zone", "north")
         assert await engine.aask(actor, "alive", 5) is None
-        engine.update_capability("gpu", True)
+        engine.life.update_capability("gpu", True)
         gpu = engine.newPrimaryActor(NeedsGpu, None, None)
         assert await engine.aask(gpu, "alive", 5) == "alive"
         engine.post(other, lambda actor, sender: actor.updateCapability("gpu"))
@@ -276,12 +276,12 @@ def test_a_dead_actor_is_collected(run):
         parent = engine.newPrimaryActor(Script, None, None)
         child = await engine.aask(parent, make(), 5)
         instance = weakref.ref(child._cell.instance)
-        cells = len(engine._cells)
+        cells = len(engine.mail.cells)
         engine.post(child, ActorExitRequest())
         await engine.aask(parent, seen, 5)
         await engine.aask(parent, lambda actor, sender: actor.seen.clear() or actor.send(sender, 1), 5)
         assert instance() is None
-        assert len(engine._cells) == cells - 1
+        assert len(engine.mail.cells) == cells - 1
 
     gc.disable()
     try:

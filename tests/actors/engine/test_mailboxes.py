@@ -9,8 +9,9 @@ import threading
 import time
 
 import pytest
+from thespian.actors import Thespian_StatusReq
 
-from actors.engine import core
+from actors.engine import mail, turns
 from tests.actors.engine.script import Script, answer, seen
 
 
@@ -20,7 +21,7 @@ def test_messages_of_a_sender_arrive_in_order(run):
     async def scenario(engine):
         target = engine.newPrimaryActor(Script, None, None)
         sender = engine.newPrimaryActor(Script, None, None)
-        count = core.MESSAGES_PER_VISIT * 7
+        count = 112
         engine.post(sender, lambda actor, _: [actor.send(target, n) for n in range(count)])
         await engine.aask(sender, answer(lambda _: "sent"), 5)
         assert await engine.aask(target, seen, 5) == list(range(count))
@@ -65,25 +66,26 @@ def test_an_actor_that_messages_itself_without_end_starves_nobody(run):
     run(scenario)
 
 
-def test_a_long_mailbox_is_worked_off_in_bounded_turns(run):
+def test_a_long_mailbox_is_worked_off_in_bounded_turns(run, monkeypatch):
     """A burst of requests must not keep the loop from its sockets until all are done."""
+    monkeypatch.setattr(turns, "VISIT_SECONDS", 0.0)
 
     async def scenario(engine):
         target = engine.newPrimaryActor(Script, None, None)
-        turns = 0
-        real = engine.run_turn
+        count = 0
+        real = engine.turns.run
 
         def counted():
-            nonlocal turns
-            turns += 1
+            nonlocal count
+            count += 1
             real()
 
-        engine.run_turn = counted
-        engine.turn_seconds = 0.0
+        engine.turns.run = counted
+        engine.turns.turn_seconds = 0.0
         for n in range(100):
             engine.post(target, n)
         assert len(await engine.aask(target, seen, 5)) == 100
-        assert turns >= 100
+        assert count >= 100
 
     run(scenario)
 
@@ -95,12 +97,12 @@ def test_depth_tells_what_waits(run, caplog, monkeypatch):
         target = engine.newPrimaryActor(Script, None, None)
         for n in range(50):
             engine.post(target, n)
-        assert engine.depth(target) == 50
+        assert engine.mail.depth(target) == 50
         await engine.aask(target, seen, 5)
-        assert engine.depth(target) == 0
+        assert engine.mail.depth(target) == 0
         assert engine.deepest_mailbox == 51
 
-    monkeypatch.setattr(core, "MAILBOX_ALARM", 40)
+    monkeypatch.setattr(mail, "MAILBOX_ALARM", 40)
     with caplog.at_level(logging.WARNING, "exec_server.engine"):
         run(scenario)
     assert [r.message for r in caplog.records if "51 messages wait for" in r.message]
@@ -111,7 +113,7 @@ def test_after_turn_runs_once_at_the_end_of_the_turn(run):
 
     async def scenario(engine):
         target = engine.newPrimaryActor(Script, None, None)
-        engine.turn_seconds = 60.0  # so that a busy machine does not end the turn between the two
+        engine.turns.turn_seconds = 60.0  # so that a busy machine does not end the turn between the two
         events = []
 
         def first(actor, sender):
@@ -189,7 +191,7 @@ def test_a_slow_handler_is_logged_with_actor_and_message(run, caplog):
         target = engine.newPrimaryActor(Script, None, None)
 
         def slow(actor, sender):
-            time.sleep(core.SLOW_HANDLER_SECONDS * 1.2)
+            time.sleep(turns.SLOW_HANDLER_SECONDS * 1.2)
             actor.send(sender, "done")
 
         assert await engine.aask(target, slow, 5) == "done"
@@ -206,16 +208,16 @@ def test_handlers_that_take_cpu_time_are_counted_by_class(run):
         target = engine.newPrimaryActor(Script, None, None)
 
         def burn(actor, sender):
-            end = time.thread_time() + core.SLOW_CPU_SECONDS * 1.5
+            end = time.thread_time() + turns.SLOW_CPU_SECONDS * 1.5
             while time.thread_time() < end:
                 pass
 
         engine.post(target, burn)
         engine.post(target, burn)
-        engine.post(target, lambda actor, sender: time.sleep(core.SLOW_CPU_SECONDS * 3))
+        engine.post(target, lambda actor, sender: time.sleep(turns.SLOW_CPU_SECONDS * 3))
         await engine.aask(target, answer(lambda _: None), 5)
-        status = await engine.aask(engine.system.systemAddress, core.Thespian_StatusReq(), 5)
-        assert engine.slow_handlers == {("tests.actors.engine.script.Script", "function"): 2}
+        status = await engine.aask(engine.system.systemAddress, Thespian_StatusReq(), 5)
+        assert engine.turns.slow_handlers == {("tests.actors.engine.script.Script", "function"): 2}
         assert status.miscKeyVals["slow handler tests.actors.engine.script.Script function"] == 2
 
     run(scenario, {"Count Slow Handlers": True})
@@ -225,6 +227,6 @@ def test_counting_is_off_unless_asked_for(run):
     """It costs a system call a message."""
 
     async def scenario(engine):
-        assert not engine.count_slow_handlers
+        assert not engine.turns.count_slow_handlers
 
     run(scenario)

@@ -104,7 +104,7 @@ def test_only_what_changed_is_added_and_removed(run):
 
 async def worked_off(engine):
     """Until nobody has mail and nothing is to be told of a descriptor."""
-    while engine.has_work:
+    while engine.turns.has_work:
         await asyncio.sleep(0)
 
 
@@ -135,11 +135,11 @@ def test_mail_goes_before_what_descriptors_have_to_say(run):
             return handle
 
         await engine.aask(actor, begin, 5)
-        engine.fd_ready(actor._cell, reader)
+        engine.watches.fd_ready(actor._cell, reader)
         engine.post(actor, chain(5))
         await worked_off(engine)
         assert order == [5, 4, 3, 2, 1, 0, "watch"]
-        engine.fd_ready(actor._cell, reader)
+        engine.watches.fd_ready(actor._cell, reader)
         engine.post(actor, chain(10_000))
         await worked_off(engine)
         assert 0 < order.index("watch", 8) < len(order) - 1, (
@@ -172,8 +172,8 @@ def test_a_watch_that_fires_again_queues_no_second_message(run):
         assert await engine.aask(actor, begin, 5) == "watching"
         cell = actor._cell
         for fd in (a, b, a, b, a):
-            engine.fd_ready(cell, fd)
-        assert len(engine._watching) == 1
+            engine.watches.fd_ready(cell, fd)
+        assert len(cell.group.watches) == 1
         await worked_off(engine)
         assert ready == [sorted([a, b])]
         for pipe in pipes:
@@ -199,14 +199,14 @@ def test_no_message_comes_for_a_watch_that_was_dropped_meanwhile(run):
 
         await engine.aask(actor, begin, 5)
         engine.post(actor, lambda actor, sender: ThespianWatch([b]))
-        engine.fd_ready(actor._cell, a)
-        engine.fd_ready(actor._cell, b)
+        engine.watches.fd_ready(actor._cell, a)
+        engine.watches.fd_ready(actor._cell, b)
         await worked_off(engine)
         assert ready == [[b]]
 
         await engine.aask(actor, begin, 5)
         engine.post(actor, lambda actor, sender: None)
-        engine.fd_ready(actor._cell, a)
+        engine.watches.fd_ready(actor._cell, a)
         await worked_off(engine)
         assert ready == [[b]]
         for pipe in pipes:

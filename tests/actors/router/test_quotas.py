@@ -82,7 +82,8 @@ def simulation() -> Iterator[Simulation]:
 
 def totals_of(server: Server) -> Quotas:
     """What the router of a simulated server has counted."""
-    routers = [cell.instance for cell in server.simulation._cells.values() if isinstance(cell.instance, RouterActor)]
+    cells = server.simulation.mail.cells.values()
+    routers = [cell.instance for cell in cells if isinstance(cell.instance, RouterActor)]
     found: Quotas = routers[0]._totals
     return found
 
@@ -101,7 +102,7 @@ def test_a_lost_session_gives_back_what_it_had(simulation: Simulation) -> None:
         assert "result" in start(client, name)
     server.tell_process(Prints(1000), Exits(0, True), index=0)
     assert (totals_of(server).running, totals_of(server).finished) == (2, 1)
-    cells = simulation._cells.values()
+    cells = simulation.mail.cells.values()
     connection = next(cell.address for cell in cells if cell.class_name.endswith("ConnectionActor"))
     simulation.tell(connection, ActorExitRequest())
     simulation.run_until_idle()
@@ -128,7 +129,7 @@ def test_a_session_that_ends_gives_back_what_it_had(simulation: Simulation) -> N
     server = Server(simulation, max_processes=1, max_sessions=1, session_ttl=5.0)
     start(server.session(), "p")
     assert server.connect().calls("initialize", clientName="x")["error"]["data"]["limit"] == "max_sessions"
-    for cell in list(simulation._cells.values()):
+    for cell in list(simulation.mail.cells.values()):
         if isinstance(cell.instance, RouterActor):
             for session in list(cell.instance._sessions.values()):
                 cell.instance._end(session)
