@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-import msgspec
-
 from actors.base.messages import StartProcess
 from actors.process.recording import Recording, header, recording_path
 from actors.system.child.environment import child_environment
-from actors.system.child.limits import Limits
+from actors.system.child.limits import check_limits
 from actors.system.child.spawn import SpawnRequest
 from actors.system.pool import RECORDING_POOL
 from actors.system.sandbox.errors import SandboxUnsupported
@@ -35,10 +33,8 @@ def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> Spaw
     pass_fds = params.pass_fds if isinstance(params, LocalStart) else ()
     if pass_fds and to_enforce(params.sandbox) is not None:
         raise SandboxUnsupported("pass_fds: descriptors cannot be passed into a sandbox")
-    limits = None
     if params.limits is not None:
-        limits = Limits(**msgspec.structs.asdict(params.limits))
-        limits.check()
+        check_limits(params.limits)
     return SpawnRequest(
         argv=params.argv,
         cwd=cwd,
@@ -48,7 +44,7 @@ def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> Spaw
         rows=params.rows,
         cols=params.cols,
         arg0=params.arg0,
-        limits=limits,
+        limits=params.limits,
         sandbox=params.sandbox,
         pass_fds=pass_fds,
         lane=session_id,

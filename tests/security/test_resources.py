@@ -102,7 +102,6 @@ async def test_a_fork_bomb_leaves_the_server_responsive() -> None:
         assert not of_user(uid)
 
 
-@pytest.mark.slow
 @needs_root
 async def test_a_killed_server_takes_a_fork_bomb_along() -> None:
     """Lost: the machine, to a bomb that nobody is left to end, since it leaves no process to end it with."""

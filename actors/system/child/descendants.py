@@ -36,6 +36,9 @@ _ADOPT_SHARE: Final = 20
 _WALKS: Final = 8
 """How many walks in a row may find nobody new and yet not end a search, because somebody went meanwhile."""
 _WALKS_AT_MOST: Final = 1000
+_REST_S: Final = 0.2
+"""How long a kill waits for what it has told to stop: one that waits for a disk stops only when that answers."""
+_REST_PAUSE_S: Final = 0.001
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 NOBODY: Final = 0
 GONE: Final = -1
@@ -177,10 +180,13 @@ def _kill(child: Child) -> Iterator[object]:
 
 
 def _stop_all(child: Child, found: dict[int, int]) -> Iterator[object]:
-    # A walk that finds nobody new has found all, unless one that went meanwhile left a child.
+    # A walk that finds nobody new has found all, unless one that went meanwhile left a child, or one was still in a
+    # fork when it was told to stop: Linux sees that to its end. (A signal to a group reaches the child of a fork, too.)
     quiet = 0
+    rest_by = time.monotonic() + _REST_S
     for _ in range(_WALKS_AT_MOST):
         fresh = gone = False
+        at_rest = all(map(_is_at_rest, found))
         for pid in members(child):
             yield None
             gone = gone or pid == GONE
@@ -191,9 +197,20 @@ def _stop_all(child: Child, found: dict[int, int]) -> Iterator[object]:
                     signal_process(pid, stat.start_ticks, signal.SIGSTOP)
                     fresh = True
         quiet = 0 if fresh else quiet + 1
-        if quiet == _WALKS or (quiet and not gone):
+        if fresh:
+            rest_by = time.monotonic() + _REST_S
+        elif not at_rest and time.monotonic() < rest_by:
+            if quiet > 1:
+                time.sleep(_REST_PAUSE_S)
+        elif quiet >= _WALKS or not gone:
             return
     log.warning("pid %d starts processes faster than they can be stopped", child.pid)
+
+
+def _is_at_rest(pid: int) -> bool:
+    """Whether a process that was told to stop has, or is dead: it is in no fork any more."""
+    stat = proc.read_stat(pid)
+    return stat is None or stat.state in "TtZXx"
 
 
 def signal_process(pid: int, start_ticks: int, signum: int) -> None:

@@ -34,7 +34,6 @@ def facts() -> list[Fact]:
         _pidfd(),
         _subreaper(),
         _cgroup(),
-        _addchdir(),
         _closefrom(),
         _proc_children(),
         _terminals(),
@@ -76,12 +75,6 @@ def _cgroup() -> Fact:
     if not (group / "cgroup.kill").exists() and (group / "cgroup.type").exists():
         return Fact("cgroup", False, f"{group} has no cgroup.kill (Linux >= 5.14)")
     return Fact("cgroup", True, f"{group} is writable; nothing outlives the server")
-
-
-def _addchdir() -> Fact:
-    libc = " ".join(platform.libc_ver()) or "libc"
-    detail = libc if posix_spawn.HAS_CHDIR else f"{libc}: every start goes by way of a Python shim, 10 ms or more"
-    return Fact("addchdir_np", posix_spawn.HAS_CHDIR, detail)
 
 
 def _closefrom() -> Fact:

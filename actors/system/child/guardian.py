@@ -1,11 +1,11 @@
 """Should the server be killed with SIGKILL, its guardian ends what it has started.
 
-A few lines of `sh` in a session of their own, which ignore what a terminal or a service manager sends. They
-read `+ sid` and `- sid` from a pipe whose other end only the server holds. At its end they first stop all
-known sessions' leading groups, so that links hold; then a small Python walks /proc and kills the known
-sessions, what carries a cookie of the server (`process_cookie`), and all that descends from either; then whatever
-is left of the groups is killed once more. With a cgroup of the server's own they write `cgroup.kill` before all that.
-`.` says that the server ended by itself and there is nothing to do.
+It is a few lines of `sh` (`programs/guardian.sh`) in a session of their own, which ignore what a terminal or a service
+manager sends. They read `+ sid` and `- sid` from a pipe whose other end only the server holds. At its end they first
+stop all known sessions' leading groups, so that links hold; then a small Python (`programs/walker.py`) walks /proc and
+kills the known sessions, what carries a cookie of the server (`process_cookie`), and all that descends from either;
+then whatever is left of the groups is killed once more. With a cgroup of the server's own they write `cgroup.kill`
+before all that. `.` says that the server ended by itself and there is nothing to do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from typing import Final
 
+from actors.system import programs
 from actors.system.child.cgroup import OwnCgroup
 from actors.system.child.posix_spawn import Stdio, posix_spawn
 from actors.system.child.process_cookie import COOKIES, RANGE
@@ -31,79 +32,6 @@ _UNTOLD_LIMIT: Final = 256
 """Sessions that the guardian may not know yet."""
 _RESTART_PAUSE: Final = 1.0
 _GOODBYE_MS: Final = 1000
-
-_SCRIPT: Final = """\
-trap '' INT TERM HUP QUIT USR1 USR2 ALRM TSTP TTIN TTOU
-python=$1 walker=$2 home=$3 leaf=$4 base=$5 range=$6 known=" "
-[ -z "$home" ] || echo $$ >"$home/cgroup.procs"
-while read -r op sid; do
-    case $op in
-    +) known="$known$sid " ;;
-    -) case $known in *" $sid "*) known="${known%%" $sid "*} ${known#*" $sid "}" ;; esac ;;
-    .) exit 0 ;;
-    esac
-done
-[ -z "$leaf" ] || echo 1 >"$leaf/cgroup.kill"
-for sid in $known; do kill -s STOP -- "-$sid"; done
-trap 'for sid in $known; do kill -s KILL -- "-$sid"; done' EXIT  # where there is no Python, or none can be executed
-[ ! -x "$python" ] || exec "$python" -I -S -c "$walker" "$base" "$range" "$leaf" $known
-"""
-"""Nothing is forked: a fork bomb may have left nothing to fork with."""
-
-_WALKER: Final = """\
-import os, resource, signal, sys, time
-base, range_ = map(int, sys.argv[1:3])
-leaf, known = sys.argv[3], set(map(int, sys.argv[4:]))
-ours = {1, os.getpid(), os.getppid()}
-def marked(pid):
-    try:
-        return base <= resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] < base + range_
-    except OSError:
-        return False
-def processes():
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as stream:
-                    fields = stream.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if fields[0] not in (b"Z", b"X") and int(name) not in ours:
-                yield int(name), int(fields[1]), int(fields[3])
-def send(pid, signum):
-    try:
-        os.kill(pid, signum)
-    except OSError:
-        pass
-doomed = set()
-def find():
-    for _ in range(50):
-        table = list(processes())
-        fresh = {pid for pid, parent, sid in table if sid in known or marked(pid)} - doomed
-        grown = True
-        while grown:
-            below = {pid for pid, parent, sid in table if parent in fresh or parent in doomed} - fresh - doomed
-            grown = bool(below)
-            fresh |= below
-        if not fresh:
-            break
-        for pid in fresh:
-            send(pid, signal.SIGSTOP)
-        doomed.update(fresh)
-try:
-    find()
-finally:  # what has been found, and stopped, must not stay so
-    for pid in doomed:
-        send(pid, signal.SIGKILL)
-    for sid in known:
-        send(-sid, signal.SIGKILL)
-for _ in range(9 if leaf else 0):
-    try:
-        os.rmdir(leaf)
-        break
-    except OSError:  # busy while somebody in it dies
-        time.sleep(0.2)
-"""
 
 
 class Guardian:
@@ -238,10 +166,10 @@ class Guardian:
         return [
             b"sh",
             b"-c",
-            _SCRIPT.encode(),
+            programs.GUARDIAN,
             b"exec-server-guardian",
             python,
-            _WALKER.encode(),
+            programs.WALKER,
             home,
             leaf,
             *cookies,

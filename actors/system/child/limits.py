@@ -1,7 +1,7 @@
 """Limits of one command that are in force before its program runs.
 
-`posix_spawn` cannot set resource limits, so a limited command starts through a shim: a bare Python that sets them on
-itself, enters its cgroup, and becomes the program. It costs some 15 ms, of limited commands alone.
+`posix_spawn` cannot set resource limits, so a limited command starts through a launcher: a bare Python that sets them
+on itself, enters its cgroup, and becomes the program. It costs some 15 ms, of limited commands alone.
 
 CPU time, open files and file sizes are resource limits (setrlimit(2)) of each process. Memory and the number of
 processes are bounded for the command as a whole, which only a cgroup v2 of its own can do: where the controllers are
@@ -11,97 +11,55 @@ not delegated to the server, such a limit is refused.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import os
 import resource
 import sys
 from pathlib import Path
-from typing import Final
 
-import msgspec
-
+from actors.system import programs
 from actors.system.child.cgroup import current_cgroup
 from protocol.errors import InvalidParams
+from protocol.process import ResourceLimits
 
 log = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)
 
-_SHIM: Final = """\
-import json, os, resource, sys
-limits, group, program = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-try:
-    for number, value in limits:
-        resource.setrlimit(number, (value, value))
-    if group:
-        with open(group + "/cgroup.procs", "w") as procs:
-            procs.write("0")
-    with open("/proc/self/environ", "rb") as environ:
-        items = environ.read().split(b"\\0")
-    os.execve(program, sys.argv[4:], dict(item.split(b"=", 1) for item in items if b"=" in item))
-except Exception as error:
-    print("exec-server: the limits of this command could not be set:", error, file=sys.stderr)
-    os._exit(126)
-"""
+
+def check_limits(limits: ResourceLimits) -> None:
+    """Raises InvalidParams for a limit above the server's hard one, or one that nothing here can enforce."""
+    for name, number, value in _resources(limits):
+        hard = resource.getrlimit(number)[1]
+        if hard != resource.RLIM_INFINITY and value > hard:
+            raise InvalidParams(f"`limits.{name}`: {value} is above the hard limit of {hard}")
+    for name, controller, wanted in (
+        ("memoryBytes", "memory", limits.memory_bytes),
+        ("processes", "pids", limits.processes),
+    ):
+        if wanted is not None and controller not in _delegated_controllers():
+            text = f"`limits.{name}` needs the {controller} controller of a cgroup v2 that is delegated to the server"
+            raise InvalidParams(text, {"kind": "limitUnsupported"})
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False):
-    """What a command may use; None is without a limit of its own."""
-
-    cpu_seconds: int | None = None
-    open_files: int | None = None
-    file_size_bytes: int | None = None
-    memory_bytes: int | None = None
-    processes: int | None = None
-
-    def check(self) -> None:
-        """Raises InvalidParams for a limit above the server's hard one, or one that nothing here can enforce."""
-        for name, number, value in self._resources():
-            hard = resource.getrlimit(number)[1]
-            if hard != resource.RLIM_INFINITY and value > hard:
-                raise InvalidParams(f"`limits.{name}`: {value} is above the hard limit of {hard}")
-        for name, controller in (("memoryBytes", "memory"), ("processes", "pids")):
-            wanted = self.memory_bytes if controller == "memory" else self.processes
-            if wanted is not None and controller not in _delegated_controllers():
-                text = (
-                    f"`limits.{name}` needs the {controller} controller of a cgroup v2 that is delegated to the server"
-                )
-                raise InvalidParams(text, {"kind": "limitUnsupported"})
-
-    def make_group(self) -> Path | None:
-        """A cgroup for the command, where one of its limits needs that. Raises OSError."""
-        if self.memory_bytes is None and self.processes is None:
-            return None
-        parent = _parent_group()
-        if parent is None:
-            raise FileNotFoundError(0, "the delegated cgroup is gone")
-        group = parent / f"exec-server-{os.getpid()}-command-{next(_numbers)}"
-        group.mkdir()
-        try:
-            if self.memory_bytes is not None:
-                (group / "memory.max").write_text(str(self.memory_bytes))
-            if self.processes is not None:
-                (group / "pids.max").write_text(str(self.processes))
-        except OSError:
-            group.rmdir()
-            raise
-        return group
-
-    def wrapped(self, program: bytes, argv: list[bytes], group: Path | None) -> tuple[bytes, list[bytes]]:
-        """The program and argv of the shim that becomes `program`."""
-        numbers = json.dumps([[number, value] for _, number, value in self._resources()])
-        python = os.fsencode(sys.executable)
-        shim = [python, b"-I", b"-S", b"-c", _SHIM.encode(), numbers.encode(), os.fsencode(group or ""), program]
-        return python, shim + argv
-
-    def _resources(self) -> list[tuple[str, int, int]]:
-        known = (
-            ("cpuSeconds", resource.RLIMIT_CPU, self.cpu_seconds),
-            ("openFiles", resource.RLIMIT_NOFILE, self.open_files),
-            ("fileSizeBytes", resource.RLIMIT_FSIZE, self.file_size_bytes),
-        )
-        return [(name, number, value) for name, number, value in known if value is not None]
+def make_group(limits: ResourceLimits) -> Path | None:
+    """A cgroup for the command, where one of its limits needs that. Raises OSError."""
+    if limits.memory_bytes is None and limits.processes is None:
+        return None
+    parent = _parent_group()
+    if parent is None:
+        raise FileNotFoundError(0, "the delegated cgroup is gone")
+    group = parent / f"exec-server-{os.getpid()}-command-{next(_numbers)}"
+    group.mkdir()
+    try:
+        if limits.memory_bytes is not None:
+            (group / "memory.max").write_text(str(limits.memory_bytes))
+        if limits.processes is not None:
+            (group / "pids.max").write_text(str(limits.processes))
+    except OSError:
+        group.rmdir()
+        raise
+    return group
 
 
 def remove_group(group: Path | None) -> None:
@@ -111,6 +69,24 @@ def remove_group(group: Path | None) -> None:
             group.rmdir()
         except OSError as error:
             log.info("the cgroup %s stays: %s", group, error.strerror)
+
+
+def launched(
+    limits: ResourceLimits, group: Path | None, program: bytes, argv: list[bytes]
+) -> tuple[bytes, list[bytes]]:
+    """The program and argv of the launcher that becomes `program` within the limits and the cgroup."""
+    settings = ",".join(f"{number}={value}" for _, number, value in _resources(limits))
+    arguments = [b"limits", settings.encode(), os.fsencode(group or ""), program, *argv]
+    return os.fsencode(sys.executable), programs.python(sys.executable, programs.LAUNCHER, *arguments)
+
+
+def _resources(limits: ResourceLimits) -> list[tuple[str, int, int]]:
+    known = (
+        ("cpuSeconds", resource.RLIMIT_CPU, limits.cpu_seconds),
+        ("openFiles", resource.RLIMIT_NOFILE, limits.open_files),
+        ("fileSizeBytes", resource.RLIMIT_FSIZE, limits.file_size_bytes),
+    )
+    return [(name, number, value) for name, number, value in known if value is not None]
 
 
 def _parent_group() -> Path | None:

@@ -38,14 +38,12 @@ _libc.posix_spawn_file_actions_adddup2.argtypes = [c_void_p, c_int, c_int]
 _libc.posix_spawn_file_actions_addclose.argtypes = [c_void_p, c_int]
 _libc.posix_spawn_file_actions_addopen.argtypes = [c_void_p, c_int, c_char_p, c_int, ctypes.c_uint]
 
-HAS_CHDIR: Final = hasattr(_libc, "posix_spawn_file_actions_addchdir_np")
-"""glibc >= 2.29, musl >= 1.1.24. Without it every child starts by way of a small Python shim (see `_SHIM`).
-"""
+if not hasattr(_libc, "posix_spawn_file_actions_addchdir_np"):
+    raise ImportError("this C library is too old: glibc 2.29 or musl 1.1.24 is needed, for posix_spawn in a directory")
+_libc.posix_spawn_file_actions_addchdir_np.argtypes = [c_void_p, c_char_p]
 HAS_CLOSEFROM: Final = hasattr(_libc, "posix_spawn_file_actions_addclosefrom_np")
 """glibc >= 2.34. Without it descriptors that lack close-on-exec are looked up before each spawn."""
 
-if HAS_CHDIR:
-    _libc.posix_spawn_file_actions_addchdir_np.argtypes = [c_void_p, c_char_p]
 if HAS_CLOSEFROM:
     _libc.posix_spawn_file_actions_addclosefrom_np.argtypes = [c_void_p, c_int]
 
@@ -77,38 +75,15 @@ class Stdio:
         self.kept = kept
 
 
-def posix_spawn(
-    executable: bytes,
-    argv: list[bytes],
-    env: list[bytes],
-    cwd: bytes,
-    stdio: Stdio,
-    *,
-    chdir: bool = HAS_CHDIR,
-) -> int:
+def posix_spawn(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes, stdio: Stdio) -> int:
     """Start `executable` (a path, relative to `cwd` if at all); the pid, once the exec is done. The GIL is
     released meanwhile.
 
-    `env` holds `NAME=value` items. `chdir=False` takes the way of an old libc. Raises OSError with the errno
-    of what failed - clone, a file action or the exec - in which case no process is left. The caller keeps its
-    descriptors.
+    `env` holds `NAME=value` items. Raises OSError with the errno of what failed - clone, a file action or the exec - in
+    which case no process is left. The caller keeps its descriptors.
     """
-    if stdio.passed:
-        return _spawn(executable, argv, env, None, stdio, stdio.passed, _shielded_attributes)
-    if not chdir:
-        return _spawn_by_shim(executable, argv, env, cwd, stdio)
-    return _spawn(executable, argv, env, cwd, stdio, (), _attributes)
-
-
-def _spawn(
-    executable: bytes,
-    argv: list[bytes],
-    env: list[bytes],
-    cwd: bytes | None,
-    stdio: Stdio,
-    passed: tuple[int, ...],
-    attributes: ctypes.Array[ctypes.c_char],
-) -> int:
+    passed = stdio.passed
+    attributes = _shielded_attributes if passed else _attributes
     actions = ctypes.create_string_buffer(_OPAQUE)
     _check(_libc.posix_spawn_file_actions_init(actions))
     moved: list[int] = []
@@ -121,7 +96,7 @@ def _spawn(
             _add_descriptors(actions, stdio.descriptors, moved)
         for target, source in enumerate([_above(fd, 3 + len(passed), moved) for fd in passed], 3):
             _check(_libc.posix_spawn_file_actions_adddup2(actions, source, target))
-        if cwd is not None:
+        if not passed:
             _check(_libc.posix_spawn_file_actions_addchdir_np(actions, cwd))
         for fd in stdio.kept:
             _check(_libc.posix_spawn_file_actions_adddup2(actions, fd, fd))  # which ends close-on-exec
@@ -203,43 +178,3 @@ _shielded_attributes = _make_attributes(
     ((1 << 8 * _SIGSET) - 1 ^ 1 << signal.SIGCHLD - 1).to_bytes(_SIGSET, sys.byteorder)
 )
 """The same for a program that signals must not reach."""
-
-
-_SHIM: Final = """\
-import os, signal, sys
-os.set_inheritable(3, False)
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-try:
-    with open("/proc/self/environ", "rb") as stream:
-        env = dict(item.partition(b"=")[::2] for item in stream.read().split(b"\\0")[:-1])
-    cwd, executable, *argv = map(os.fsencode, sys.argv[1:])
-    os.chdir(cwd)
-    os.execve(executable, argv, env)
-except OSError as error:
-    os.write(3, b"%d" % error.errno)
-os._exit(127)
-"""
-"""Changes the directory, then executes; descriptor 3 takes the errno of a failure and is closed by the exec.
-
-The environment is read back from the kernel because Python may add to its own (PEP 538). SIGPIPE and SIGXFSZ
-are the two signals that Python ignores from its start.
-"""
-
-
-def _spawn_by_shim(executable: bytes, argv: list[bytes], env: list[bytes], cwd: bytes, stdio: Stdio) -> int:
-    python = os.fsencode(sys.executable)
-    report, write_end = os.pipe()
-    try:
-        try:
-            shim = [python, b"-I", b"-S", b"-c", _SHIM.encode(), cwd, executable, *argv]
-            pid = _spawn(python, shim, env, None, stdio, (write_end,), _attributes)
-        finally:
-            os.close(write_end)
-        failure = os.read(report, 16)
-    finally:
-        os.close(report)
-    if failure:
-        os.waitpid(pid, 0)
-        _check(int(failure))
-    return pid

@@ -19,8 +19,8 @@ import msgspec
 
 from actors.system.child.child import Child, ExitStatus
 from actors.system.child.environment import BY_EFFECTIVE_ID, find_program
-from actors.system.child.limits import Limits, remove_group
-from actors.system.child.posix_spawn import HAS_CHDIR, Stdio, posix_spawn
+from actors.system.child.limits import launched, make_group, remove_group
+from actors.system.child.posix_spawn import Stdio, posix_spawn
 from actors.system.child.process_cookie import COOKIES
 from actors.system.child.spawn_cache import QUICK_S, SPAWN_CACHE, Key
 from actors.system.child.table import CHILDREN
@@ -28,6 +28,7 @@ from actors.system.pool import SANDBOX_POOL, START_POOL
 from actors.system.sandbox.enclosure import enclosure
 from actors.system.sandbox.entrance import ENVIRONMENT, Entrance
 from protocol.errors import ExecServerError, SpawnError
+from protocol.process import ResourceLimits
 from protocol.sandbox import Sandbox, to_enforce
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     argv[0].
 
     `pipe_stdin` without a terminal: a pipe instead of /dev/null. `rows` and `cols` are the terminal's, 1 to
-    65535. `limits` have been checked (`Limits.check`) by whoever asks.
+    65535. `limits` have been checked (`check_limits`) by whoever asks.
     """
 
     argv: list[str]
@@ -57,7 +58,7 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     rows: int = 24
     cols: int = 80
     arg0: str | None = None
-    limits: Limits | None = None
+    limits: ResourceLimits | None = None
     sandbox: Sandbox | None = None
     """A managed one is enforced."""
     pass_fds: tuple[int, ...] = ()
@@ -137,10 +138,10 @@ def _spawn_limited(execution: _Execution, request: SpawnRequest) -> Child:
     group: Path | None = None
     if request.limits is not None:
         try:
-            group = request.limits.make_group()
+            group = make_group(request.limits)
         except OSError as error:
             raise _failure(error, "limits", "no cgroup for the limits of this command") from None
-        program, argv = request.limits.wrapped(execution.program, execution.argv, group)
+        program, argv = launched(request.limits, group, execution.program, execution.argv)
         execution = msgspec.structs.replace(execution, program=program, argv=argv)
     start = _start_on_terminal if request.tty else _start_on_pipes
     try:
@@ -177,8 +178,6 @@ def _encode(text: str, reason: str, tty: bool) -> bytes:
 
 
 def _check_passed(descriptors: tuple[int, ...]) -> None:
-    if descriptors and not HAS_CHDIR:
-        raise SpawnError("spawnFailed", "pass_fds: this C library is too old (glibc 2.29 is needed)", "descriptors")
     for fd in descriptors:
         try:
             if fd <= 2:

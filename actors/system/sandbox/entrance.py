@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from actors.system import programs
 from actors.system.child.proc import children_of
 from actors.system.sandbox.enclosure import Enclosure, interpreter
 from actors.system.sandbox.mount_points import MOUNT_POINTS
@@ -28,44 +29,6 @@ _MOST_SAID: Final = 4096
 _SPEC, _REPORT, _ARGUMENTS, _FILTER = 3, 4, 5, 6
 ENVIRONMENT: Final = [b"PATH=/usr/local/bin:/usr/bin:/bin"]
 """bwrap's own: a command's might make it load libraries from a place that a sandboxed command can write to."""
-
-CODE: Final = """\
-import os
-from _signal import SIG_DFL, SIG_SETMASK, pthread_sigmask, signal
-os.set_inheritable(4, False)
-os.closerange(5, 32)
-os.write(4, b"+")
-at = b"cwd"
-try:
-    spec = b""
-    while piece := os.read(3, 1 << 20):
-        spec += piece
-    os.close(3)
-    soft, cwd, program, count, *items = spec.split(b"\\0")[:-1]
-    argv, env = items[:int(count)], items[int(count):]
-    if soft:
-        import resource
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        if hard == resource.RLIM_INFINITY or int(soft) <= hard:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (int(soft), hard))
-    os.chdir(cwd)
-    at = b"program"
-    for number in (2, 13, 25):
-        signal(number, SIG_DFL)
-    pthread_sigmask(SIG_SETMASK, [])
-    env = dict(item.split(b"=", 1) for item in env)
-    try:
-        os.execve(program, argv, env)
-    except OSError as error:
-        if error.errno != 8:
-            raise
-        os.execve(b"/bin/sh", [b"/bin/sh", program, *argv[1:]], env)
-except OSError as error:
-    os.write(4, b"%s %d" % (at, error.errno))
-os._exit(127)
-"""
-"""Descriptor 3 has what to execute, 4 takes the report and is closed by the exec. Signals: Python itself handles SIGINT
-and ignores SIGPIPE and SIGXFSZ. ENOEXEC goes to the shell, as with execvp(3)."""
 
 
 class Entrance:
@@ -94,8 +57,8 @@ class Entrance:
         finally:
             self.passed = tuple(opened)
         bwrap = os.fsencode(self._enclosure.program)
-        python = [os.fsencode(interpreter()), b"-I", b"-S", b"-c", CODE.encode()]
-        return bwrap, [bwrap, b"--args", b"%d" % _ARGUMENTS, b"--", *python]
+        launcher = programs.python(interpreter(), programs.LAUNCHER, b"sandbox")
+        return bwrap, [bwrap, b"--args", b"%d" % _ARGUMENTS, b"--", *launcher]
 
     def close_passed(self) -> None:
         """bwrap has them, or never will."""

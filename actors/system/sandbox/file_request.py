@@ -16,6 +16,7 @@ import msgspec
 from actors.system.child.spawn import Child, SpawnRequest, spawn
 from actors.system.filesystem.helper import METHODS as IN_HELPER
 from actors.system.filesystem.helper import HelperAnswer, HelperError, HelperRequest, method_of
+from actors.system.programs import FILE_HELPER
 from actors.system.sandbox.enclosure import import_path, interpreter
 from actors.system.sandbox.errors import SandboxUnsupported
 from protocol.errors import ExecServerError, InternalError, InvalidParams, InvalidRequest, NotFound
@@ -28,13 +29,6 @@ MOST_CONTENT: Final = 64 << 20
 _MOST_ANSWER: Final = MOST_CONTENT * 4 // 3 + (1 << 20)
 _MOST_SAID: Final = 4096
 _PIECE: Final = 1 << 20
-_BOOT: Final = """\
-import sys
-count = int(sys.argv[1])
-sys.path[:0] = sys.argv[2:2 + count]
-from actors.system.filesystem.helper import main
-sys.exit(main(sys.argv[2 + count:]))
-"""
 
 
 def carry_out_inside(params: Any, room: int | None = None) -> msgspec.Struct:
@@ -49,7 +43,7 @@ def carry_out_inside(params: Any, room: int | None = None) -> msgspec.Struct:
     room = MOST_CONTENT if room is None else min(room, MOST_CONTENT)
     request = msgspec.json.encode(HelperRequest(method, raw, room)) + b"\n"
     paths = import_path()
-    argv = [interpreter(), "-I", "-S", "-c", _BOOT, str(len(paths)), *paths, "call"]
+    argv = [interpreter(), "-I", "-S", "-c", FILE_HELPER.decode(), str(len(paths)), *paths, "call"]
     child = spawn(SpawnRequest(argv=argv, cwd="/", env={}, pipe_stdin=True, sandbox=params.sandbox))
     try:
         answer, said = _exchange(child, request, method)

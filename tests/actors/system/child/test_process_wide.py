@@ -110,7 +110,6 @@ def test_doctor_names_every_guarantee_and_this_machine_has_what_the_tests_rely_o
         "pidfd",
         "subreaper",
         "cgroup",
-        "addchdir_np",
         "addclosefrom_np",
         "proc_children",
         "terminals",

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from actors.system.child import posix_spawn, spawn
 from actors.system.child.spawn import Child
 from actors.system.child.table import CHILDREN
 from tests.actors.system.child.support import (
@@ -30,16 +29,7 @@ from tests.actors.system.child.support import (
 WAYS = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
 
 
-@pytest.fixture(params=[True, False], ids=["addchdir", "shim"])
-def libc(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Both ways to start: of this machine's libc, and of one without addchdir_np."""
-    if not request.param:
-        by_shim = posix_spawn.posix_spawn
-        monkeypatch.setattr(spawn, "posix_spawn", lambda *args: by_shim(*args, chdir=False))
-    return bool(request.param)
-
-
-def test_output_and_exit_code_arrive(libc: bool) -> None:
+def test_output_and_exit_code_arrive() -> None:
     """The main job."""
     assert run("sh", "-c", "echo out; echo err >&2; exit 7") == ((7, None), b"out\n", b"err\n")
 
@@ -56,7 +46,7 @@ def test_an_exit_code_above_128_is_no_signal() -> None:
 
 
 @WAYS
-def test_child_has_the_three_standard_descriptors_and_no_other(libc: bool, tty: bool, tmp_path: Path) -> None:
+def test_child_has_the_three_standard_descriptors_and_no_other(tty: bool, tmp_path: Path) -> None:
     """A descriptor that leaks into a child keeps another child's pipe, or a client's socket, open."""
     inheritable = os.open(tmp_path / "secret", os.O_CREAT | os.O_RDWR)
     os.set_inheritable(inheritable, True)
@@ -100,7 +90,7 @@ def test_our_descriptors_never_block_and_are_closed_on_exec(tty: bool) -> None:
 
 
 @WAYS
-def test_child_leads_its_own_session_and_group(libc: bool, tty: bool) -> None:
+def test_child_leads_its_own_session_and_group(tty: bool) -> None:
     child = start("sleep", "1000", tty=tty)
     assert os.getsid(child.pid) == os.getpgid(child.pid) == child.pid
     end(child)
@@ -126,7 +116,7 @@ def test_signals_are_at_their_defaults_whatever_the_server_does_with_its_own(way
 
 
 @WAYS
-def test_working_directory_and_arg0_are_as_asked(libc: bool, tty: bool, tmp_path: Path) -> None:
+def test_working_directory_and_arg0_are_as_asked(tty: bool, tmp_path: Path) -> None:
     place = tmp_path / "é with space"
     place.mkdir()
     script = 'pwd; printf "%s|" "$0" "$@"'
@@ -136,7 +126,7 @@ def test_working_directory_and_arg0_are_as_asked(libc: bool, tty: bool, tmp_path
 
 
 @pytest.mark.parametrize("env", [{}, {"A": "1"}, {"EMPTY": "", "LINES": "a\nb", "É": "ü\udcff"}])
-def test_environment_is_exact(libc: bool, env: dict[str, str]) -> None:
+def test_environment_is_exact(env: dict[str, str]) -> None:
     """A variable that leaks may be the server's secret; one that is missing breaks the command."""
     _, out, _ = run("/usr/bin/env", "-0", env=env)
     expected = {f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in env.items()}
