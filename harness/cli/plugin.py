@@ -11,13 +11,13 @@ import cyclopts
 from cyclopts import Parameter
 
 from exec_server.cli.table import printable, table
-from harness.cli.ending import Flag, Json, tell
+from harness.cli.ending import FAILED, Flag, Json, tell
 from harness.plugins.marketplace import Authentication, Entry, Installation, Marketplace, discover
 from harness.plugins.scaffold import Parts, Policy
 from harness.plugins.scaffold import create as create_plugin
 
-InstallPolicy = Annotated[Installation, Parameter(name_transform=str, show_choices=True)]
-AuthPolicy = Annotated[Authentication, Parameter(name_transform=str, show_choices=True)]
+InstallPolicy = Annotated[Installation, Parameter(name="--install-policy", name_transform=str)]
+AuthPolicy = Annotated[Authentication, Parameter(name="--auth-policy", name_transform=str)]
 
 app = cyclopts.App(name="plugin", help="Make, check and list plugins.", result_action="return_value")
 
@@ -104,6 +104,22 @@ def create(
             if each is not None:
                 print(f"{key}: {printable(str(each))}")
     return 0
+
+
+@app.command
+def validate(folder: Path, /, *, json: Json = False) -> int:
+    """Say what is wrong with a plugin's folder, each fault with its member; status 1 if anything is."""
+    from harness.plugins.validation import faults_of
+
+    faults = faults_of(folder)
+    if json:
+        print(json_module.dumps([{"member": each.member, "message": each.text} for each in faults], indent=2))
+    else:
+        for each in faults:
+            print(printable(f"{each.member}: {each.text}"))
+        if not faults:
+            print("ok")
+    return FAILED if faults else 0
 
 
 @app.command(name="list")

@@ -206,7 +206,7 @@ def _check_target(target: Path, force: bool) -> None:
     if not target.is_dir():
         raise PluginError(f"{target} is there, and is no folder")
     try:
-        if not force and any(os.scandir(target)):
+        if not force and os.listdir(target):
             raise PluginError(f"{target} is there already; --force replaces its manifest, stubs and entry")
     except OSError as error:
         raise PluginError(f"{target}: {why(error)}") from None
