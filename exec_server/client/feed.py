@@ -35,6 +35,7 @@ class Feed:
         self.closed = False
         self._end_offset = 0
         self._gap_since_cut = False
+        self._exit_told: ProcessReadResult | None = None  # the exit's own number may be in a gap
         self._ahead: dict[int, ProcessNotification] = {}
         self._ahead_bytes = 0
 
@@ -64,6 +65,8 @@ class Feed:
         """What the answer to a read after `last_seq` brings. Unless `behind` is over then, read once more."""
         if self.closed or not self.behind:
             return []
+        if result.exited:
+            self._exit_told = result
         events: list[Event] = []
         for chunk in result.chunks:
             events += self._take_chunk(chunk, result)
@@ -117,7 +120,9 @@ class Feed:
         assert isinstance(notification, ProcessClosed)
         self.last_seq = notification.seq
         self.closed = True
-        return [Closed(self.process_id, notification.seq)]
+        self.behind = False
+        exit = [] if self._exit_told is None else self._exit_read(notification.seq - 1, self._exit_told)
+        return [*exit, Closed(self.process_id, notification.seq)]
 
     def _take_output(self, chunk: ProcessOutput | OutputChunk) -> list[Event]:
         offset = self._end_offset if chunk.offset == UNKNOWN_OFFSET else chunk.offset
