@@ -6,7 +6,7 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-real-client test-slow soak fuzz flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-web test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -25,6 +25,11 @@ test: $(VENV)/.installed # four at a time, whatever the cores: they wait more th
 test-real-client: $(VENV)/.installed
 	$(BIN)/python -m tests.real_client --all $(REAL_CLIENT_ARGS)
 	$(BIN)/python -m tests.real_client --all --faults $(REAL_CLIENT_ARGS)
+
+# The JavaScript client: its types, and its tests with Node 22; needs npm, the first time, and 210 MB in
+# ~/.cache/exec-server-tests.
+test-web: $(VENV)/.installed
+	$(BIN)/python -m tests.web_client
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

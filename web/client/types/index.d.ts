@@ -1,0 +1,16 @@
+export { Process } from "./process.js";
+export type ConnectOptions = import("./client.js").ConnectOptions;
+export type StartOptions = import("./start.js").StartOptions;
+export type Chunk = import("./protocol.js").Chunk;
+export type EnvironmentInfo = import("./protocol.js").EnvironmentInfo;
+export type EnvPolicy = import("./protocol.js").EnvPolicy;
+export type ExitStatus = import("./protocol.js").ExitStatus;
+export type Methods = import("./protocol.js").Methods;
+export type Notifications = import("./protocol.js").Notifications;
+export type Position = import("./protocol.js").Position;
+export type ProcessEntry = import("./protocol.js").ProcessEntry;
+export type ProcessEvent = import("./protocol.js").ProcessEvent;
+export type Screen = import("./protocol.js").Screen;
+export type Snapshot = import("./protocol.js").Snapshot;
+export { ExecServerClient, connect } from "./client.js";
+export { ConnectFailed, DecodeError, ExecServerError, InternalError, InvalidParams, InvalidRequest, MethodNotFound, NotFound, OutputGap, ProcessExists, SessionAttached, SpawnError, StdinClosed, TransportDisconnected, UnknownProcess } from "./errors.js";
