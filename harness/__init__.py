@@ -6,6 +6,7 @@
 Each part works without the others. What a program uses is listed in `__all__`, and loaded when it is first used.
 docs/harness.md shows how.
 
+history/    prompts of all threads and agents; Up and Down
 tools/      exec_command, write_stdin and view_image for a model; the events of a turn
 plugins/    manifests, namespaces, marketplaces; making and checking plugins
 reader      the files of this machine or another, as the parts read them
@@ -20,6 +21,9 @@ TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a
 
 if TYPE_CHECKING:
     from harness.errors import HarnessError, HistoryBusy, MarketplaceError, PluginError, ReadError
+    from harness.history.log import HistoryLog
+    from harness.history.recall import Fetch, Recall, RecallEntry, Show, Stay
+    from harness.history.record import Record
     from harness.plugins.manifest import PluginManifest, load_manifest
     from harness.plugins.marketplace import Marketplace, discover, load_marketplace
     from harness.plugins.namespace import Namespaces
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "harness.errors": ("HarnessError", "HistoryBusy", "MarketplaceError", "PluginError", "ReadError"),
+    "harness.history.log": ("HistoryLog",),
+    "harness.history.recall": ("Fetch", "Recall", "RecallEntry", "Show", "Stay"),
+    "harness.history.record": ("Record",),
     "harness.plugins.manifest": ("PluginManifest", "load_manifest"),
     "harness.plugins.marketplace": ("Marketplace", "discover", "load_marketplace"),
     "harness.plugins.namespace": ("Namespaces",),
@@ -44,8 +51,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "EnvironmentReader",
+    "Fetch",
     "HarnessError",
     "HistoryBusy",
+    "HistoryLog",
     "LocalReader",
     "Marketplace",
     "MarketplaceError",
@@ -54,7 +63,12 @@ __all__ = [
     "PluginManifest",
     "ReadError",
     "Reader",
+    "Recall",
+    "RecallEntry",
+    "Record",
     "ShellTools",
+    "Show",
+    "Stay",
     "ToolCall",
     "ToolResult",
     "TurnEvents",
