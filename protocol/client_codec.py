@@ -13,17 +13,28 @@ import msgspec
 from msgspec import Raw, Struct
 
 from protocol.codec import MSGPACK_SUBPROTOCOL
-from protocol.decode_faults import parse_reason
-from protocol.envelope import ErrorObject, ErrorResponse, Notification, Response, Trace
+from protocol.decode_errors import parse_reason
+from protocol.envelope import (
+    Envelope,
+    ErrorObject,
+    ErrorResponse,
+    MemberDecoders,
+    Notification,
+    NotificationMessage,
+    Response,
+    Trace,
+    classify,
+)
 from protocol.errors import ExecServerError, ParseError, received_error
 from protocol.filesystem import ReadDirectoryResult
-from protocol.json_params import params_decoder
+from protocol.json_base64 import struct_decoder
 from protocol.json_schema import NOTIFICATIONS
 from protocol.process import ProcessOutput, ProcessReadResult, ProcessWriteResult
+from protocol.requests import Params, ResultT
 from protocol.session import InitializeResult
-from protocol.shapes import Envelope, MemberDecoders, NotificationMessage, classify
+from protocol.wire_types import NotificationParams
 
-_NOTIFIED: dict[str, type[Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}  # type: ignore[attr-defined]
+_NOTIFIED = {kind.METHOD: kind for kind in NOTIFICATIONS}
 
 UNKNOWN_OFFSET = -1
 """The offset of output from a server that does not tell it."""
@@ -92,15 +103,15 @@ class ClientCodec:
         )
         self._decoders: dict[type[Struct], Callable[[Any], Any]] = {}
 
-    def encode_request(self, id: int, method: str, params: Struct) -> bytes:
+    def encode_request(self, id: int, params: Params) -> bytes:
         """A request of the client."""
-        return self._encode(RequestMessage(id, method, params))
+        return self._encode(RequestMessage(id, params.METHOD, params))
 
-    def encode_notification(self, notification: Struct) -> bytes:
-        """A notification of the client; its Struct has the name of the method in `METHOD`."""
+    def encode_notification(self, notification: NotificationParams) -> bytes:
+        """A notification of the client."""
         return self._encode(NotificationMessage.of(notification))
 
-    def decode(self, message: bytes) -> Response | ErrorResponse | Struct | None:
+    def decode(self, message: bytes) -> Response | ErrorResponse | NotificationParams | None:
         """One message of the server: an answer, whose result is still undecoded, or the Struct of a notification.
 
         None for a notification of a kind that is not known here, and for a request, which no server sends. Raises
@@ -116,7 +127,7 @@ class ClientCodec:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ParseError(f"the server sent no message of the protocol: {parse_reason(error)}") from None
 
-    def decode_result(self, kind: type[Struct], result: Raw) -> Struct:
+    def decode_result(self, kind: type[ResultT], result: Raw) -> ResultT:
         """A result as a Struct of this type. Raises ParseError where it has another shape."""
         try:
             return self._decoded(kind, result)
@@ -128,12 +139,12 @@ class ClientCodec:
         data = self._decode_any(answer.error.data) if answer.error.data else None
         return received_error(answer.error.code, answer.error.message, data)
 
-    def _decoded(self, kind: type[Struct], raw: Raw) -> Struct:
+    def _decoded(self, kind: type[ResultT], raw: Raw) -> ResultT:
         decoder = self._decoders.get(kind)
         if decoder is None:
             decoder = self._decoders[kind] = self._make_decoder(kind)
         try:
-            decoded: Struct = decoder(raw)
+            decoded: ResultT = decoder(raw)
             return decoded
         except msgspec.ValidationError:
             complete = _COMPLETE.get(kind)
@@ -146,7 +157,7 @@ class ClientCodec:
 
 def _json_decoder(kind: Any) -> Callable[[Any], Any]:
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return params_decoder(kind)
+        return struct_decoder(kind)
     return msgspec.json.Decoder(kind).decode
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from protocol.envelope import Message, RequestId
 from protocol.errors import ExecServerError
 from protocol.json_codec import JsonCodec
-from protocol.methods import Method
 from protocol.msgpack_codec import MsgpackCodec
+from protocol.requests import AnyParams
+from protocol.wire_types import NotificationParams, WireStruct
 
 
 class Codec(Protocol):
@@ -24,16 +25,16 @@ class Codec(Protocol):
     def decode(self, message: bytes) -> Message:
         """Classify one message. Raises ParseError, whose message is the reason without any prefix."""
 
-    def decode_params(self, method: Method, params: Raw | None) -> Any:
-        """Params as the method's type has them. Raises InvalidParams naming the member at fault."""
+    def decode_params(self, kind: AnyParams, params: Raw | None) -> Any:
+        """The params of a request of this kind. Raises InvalidParams naming the member at fault."""
 
-    def encode_result(self, id: RequestId, result: Struct) -> bytes:
+    def encode_result(self, id: RequestId, result: WireStruct) -> bytes:
         """The answer to a request."""
 
-    def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
+    def encode_result_pieces(self, id: RequestId, result: WireStruct) -> Iterator[bytes]:
         """The same bytes in pieces of about 512 KiB, each made when it is asked for."""
 
-    def encoded_size_hint(self, result: Struct) -> int:
+    def encoded_size_hint(self, result: WireStruct) -> int:
         """Bytes that `encode_result` will need, rather more than less; cheap beside encoding output."""
 
     def room_for_bytes(self, max_message: int) -> int:
@@ -42,8 +43,8 @@ class Codec(Protocol):
     def encode_error(self, id: RequestId, error: ExecServerError) -> bytes:
         """The refusal of a request."""
 
-    def encode_notification(self, notification: Struct) -> bytes:
-        """A notification; its Struct has the name of the method in `METHOD`."""
+    def encode_notification(self, notification: NotificationParams) -> bytes:
+        """A notification."""
 
 
 JSON: Codec = JsonCodec()

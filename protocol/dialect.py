@@ -1,4 +1,4 @@
-"""What differs between generations of clients, in this one place (wire-spec section 10; design, "The wire").
+"""What differs between generations of clients, in this one place (docs/wire-spec.md, "Generations").
 
 A connection is seed-era if its `initialize` has no `resumeSessionId` member, no WebSocket subprotocol was
 chosen and its first start has a native `cwd`. Until that start it is treated as current; from then on it is
@@ -7,10 +7,12 @@ one or the other.
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET
 
 from protocol.errors import ExecServerError, InvalidRequest, MethodNotFound, UnknownProcess
-from protocol.process import ProcessStartParams, ProcessWriteResult
+from protocol.process import ProcessReadParams, ProcessStartParams, ProcessWriteResult, SeedReadParams
+from protocol.requests import Params
 from protocol.session import InitializeParams
 
 
@@ -30,16 +32,17 @@ class Dialect:
         if params.resume_session_id is not UNSET:
             self._candidate = False
 
-    def start(self, params: ProcessStartParams) -> None:
-        """Take note of a `process/start`, whether it will succeed or not. The first one decides."""
-        if not self._decided:
+    def translate(self, params: Params) -> Params:
+        """What a request of this client means, in terms of a current client.
+
+        The first `process/start` decides which generation it is, whether that will succeed or not.
+        """
+        if isinstance(params, ProcessStartParams) and not self._decided:
             self._decided = True
             self.seed_era = self._candidate and params.cwd.startswith("/")
-
-    @property
-    def read_returns_when_exited(self) -> bool:
-        """Whether a read of a process that has exited never waits for `closed`."""
-        return self.seed_era
+        elif self.seed_era and isinstance(params, ProcessReadParams):
+            return SeedReadParams(*msgspec.structs.astuple(params))
+        return params
 
     @property
     def session_ends_with_connection(self) -> bool:

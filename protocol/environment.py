@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from protocol.requests import NoParams, Owner, Params
 from protocol.sandbox import Sandbox
-from protocol.wire_types import WireStruct
+from protocol.wire_types import Name, PathText, WireStruct
 
 
 class Shell(WireStruct, frozen=True):
@@ -56,18 +57,30 @@ class EnvironmentInfo(WireStruct, frozen=True):
     capabilities: Capabilities = Capabilities()
 
 
+class EnvironmentInfoParams(NoParams, frozen=True):
+    """No params."""
+
+    METHOD = "environment/info"
+    RESULT = EnvironmentInfo
+    FAMILY = "environment info"
+    OWNER = Owner.SESSION
+    REPEATABLE = True
+
+
 class EnvironmentStatus(WireStruct, frozen=True):
     """The result of `environment/status`."""
 
     status: Literal["ready"] = "ready"
 
 
-class EnvironmentConfigReadParams(WireStruct, frozen=True):
-    """Which parts of the machine's Codex configuration: each path is the keys from the top of the document."""
+class EnvironmentStatusParams(NoParams, frozen=True):
+    """No params."""
 
-    cwd: str
-    config_paths: list[list[str]]
-    requirements_paths: list[list[str]]
+    METHOD = "environment/status"
+    RESULT = EnvironmentStatus
+    FAMILY = "environment status"
+    OWNER = Owner.SESSION
+    REPEATABLE = True
 
 
 class ConfigLayer(WireStruct, frozen=True):
@@ -95,11 +108,16 @@ class EnvironmentConfigReadResult(WireStruct, frozen=True):
     requirements: ConfigLayers
 
 
-class CapabilitiesDiscoverV2Params(WireStruct, frozen=True):
-    """What plugins and skills a folder has."""
+class EnvironmentConfigReadParams(Params, frozen=True):
+    """Which parts of the machine's Codex configuration: each path is the keys from the top of the document."""
 
-    cwd: str
-    sandbox: Sandbox | None = None
+    METHOD = "environmentConfig/read"
+    RESULT = EnvironmentConfigReadResult
+    FAMILY = "environment config"
+
+    cwd: PathText
+    config_paths: list[list[Name]]
+    requirements_paths: list[list[Name]]
 
 
 class CapabilitiesDiscoverV2Result(WireStruct, frozen=True):
@@ -108,3 +126,14 @@ class CapabilitiesDiscoverV2Result(WireStruct, frozen=True):
     plugins: list[dict[str, Any]]
     skills: list[dict[str, Any]]
     warnings: list[str]
+
+
+class CapabilitiesDiscoverV2Params(Params, frozen=True):
+    """What plugins and skills a folder has."""
+
+    METHOD = "capabilities/discoverV2"
+    RESULT = CapabilitiesDiscoverV2Result
+    FAMILY = "capability discovery"
+
+    cwd: PathText
+    sandbox: Sandbox | None = None

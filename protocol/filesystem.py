@@ -1,4 +1,4 @@
-"""`fs/*`: params, results and notifications (wire-spec section 7), and what an errno becomes.
+"""`fs/*`: params, results and notifications (docs/protocol.md, "Files"), and what an errno becomes.
 
 A path is a `file:` URI or a native absolute path (protocol.paths); it is that of the server, wherever it leads.
 Bytes are base64 in JSON and raw in MessagePack.
@@ -7,52 +7,64 @@ Bytes are base64 in JSON and raw in MessagePack.
 from __future__ import annotations
 
 import errno
-from typing import ClassVar, Literal
+from typing import Literal
 
 from protocol.errors import AccessDenied, ExecServerError, InternalError, InvalidRequest, NotFound, os_error_text
+from protocol.requests import Params
 from protocol.sandbox import Sandbox
-from protocol.wire_types import U64, WireStruct, check_u64
+from protocol.wire_types import U64, Empty, Name, NotificationParams, PathText, WireStruct, check_u64
 
 FileKind = Literal["file", "directory"]
 OpenMode = Literal["read", "replace"]
 
 
-class ReadFileParams(WireStruct, frozen=True):
-    """A whole regular file, links followed unless `follow_symlinks` is false."""
+class FileRequest(Params, frozen=True):
+    """Params of a request about files."""
 
-    path: str
-    sandbox: Sandbox | None = None
-    follow_symlinks: bool | None = None
+    FAMILY = "filesystem"
 
 
 class ReadFileResult(WireStruct, frozen=True):
-    """`data_base64` must stay the first member: the codec builds large results around it."""
+    """The whole content."""
+
+    BULK = ("data_base64",)
 
     data_base64: bytes
 
 
-class WriteFileParams(WireStruct, frozen=True):
+class ReadFileParams(FileRequest, frozen=True):
+    """A whole regular file, links followed unless `follow_symlinks` is false."""
+
+    METHOD = "fs/readFile"
+    RESULT = ReadFileResult
+    REPEATABLE = True
+
+    path: PathText
+    sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
+
+
+class WriteFileParams(FileRequest, frozen=True):
     """The new content of a file, which is made if it is not there."""
 
-    path: str
+    METHOD = "fs/writeFile"
+    RESULT = Empty
+    BULK = ("data_base64",)
+
+    path: PathText
     data_base64: bytes
     sandbox: Sandbox | None = None
     follow_symlinks: bool | None = None
 
 
-class CreateDirectoryParams(WireStruct, frozen=True):
+class CreateDirectoryParams(FileRequest, frozen=True):
     """`recursive` None is true: parents are made, and an existing directory is fine."""
 
-    path: str
+    METHOD = "fs/createDirectory"
+    RESULT = Empty
+
+    path: PathText
     recursive: bool | None = None
-    sandbox: Sandbox | None = None
-    follow_symlinks: bool | None = None
-
-
-class GetMetadataParams(WireStruct, frozen=True):
-    """What a path leads to."""
-
-    path: str
     sandbox: Sandbox | None = None
     follow_symlinks: bool | None = None
 
@@ -68,11 +80,16 @@ class GetMetadataResult(WireStruct, frozen=True):
     modified_at_ms: int
 
 
-class CanonicalizeParams(WireStruct, frozen=True):
-    """A path that must exist."""
+class GetMetadataParams(FileRequest, frozen=True):
+    """What a path leads to."""
 
-    path: str
+    METHOD = "fs/getMetadata"
+    RESULT = GetMetadataResult
+    REPEATABLE = True
+
+    path: PathText
     sandbox: Sandbox | None = None
+    follow_symlinks: bool | None = None
 
 
 class CanonicalizeResult(WireStruct, frozen=True):
@@ -81,10 +98,14 @@ class CanonicalizeResult(WireStruct, frozen=True):
     path: str
 
 
-class ReadDirectoryParams(WireStruct, frozen=True):
-    """A directory."""
+class CanonicalizeParams(FileRequest, frozen=True):
+    """A path that must exist."""
 
-    path: str
+    METHOD = "fs/canonicalize"
+    RESULT = CanonicalizeResult
+    REPEATABLE = True
+
+    path: PathText
     sandbox: Sandbox | None = None
 
 
@@ -104,6 +125,17 @@ class ReadDirectoryResult(WireStruct, frozen=True):
     entries: list[DirectoryEntry]
 
 
+class ReadDirectoryParams(FileRequest, frozen=True):
+    """A directory."""
+
+    METHOD = "fs/readDirectory"
+    RESULT = ReadDirectoryResult
+    REPEATABLE = True
+
+    path: PathText
+    sandbox: Sandbox | None = None
+
+
 class WalkOptions(WireStruct, frozen=True):
     """Bounds of a walk; depth 0 are the direct children."""
 
@@ -117,14 +149,6 @@ class WalkOptions(WireStruct, frozen=True):
         check_u64("maxDepth", self.max_depth)
         check_u64("maxDirectories", self.max_directories)
         check_u64("maxEntries", self.max_entries)
-
-
-class WalkParams(WireStruct, frozen=True):
-    """A directory and how far to go into it."""
-
-    path: str
-    options: WalkOptions
-    sandbox: Sandbox | None = None
 
 
 class WalkEntry(WireStruct, frozen=True):
@@ -149,31 +173,40 @@ class WalkResult(WireStruct, frozen=True):
     truncated: bool
 
 
-class RemoveParams(WireStruct, frozen=True):
+class WalkParams(FileRequest, frozen=True):
+    """A directory and how far to go into it."""
+
+    METHOD = "fs/walk"
+    RESULT = WalkResult
+    REPEATABLE = True
+
+    path: PathText
+    options: WalkOptions
+    sandbox: Sandbox | None = None
+
+
+class RemoveParams(FileRequest, frozen=True):
     """`recursive` and `force` None are true, as upstream has it: `rm -rf`. Links are removed, never followed."""
 
-    path: str
+    METHOD = "fs/remove"
+    RESULT = Empty
+
+    path: PathText
     recursive: bool | None = None
     force: bool | None = None
     sandbox: Sandbox | None = None
     follow_symlinks: bool | None = None
 
 
-class CopyParams(WireStruct, frozen=True):
+class CopyParams(FileRequest, frozen=True):
     """A file, a link (as a link) or, with `recursive`, a directory, whose content is merged into an existing one."""
 
-    source_path: str
-    destination_path: str
+    METHOD = "fs/copy"
+    RESULT = Empty
+
+    source_path: PathText
+    destination_path: PathText
     recursive: bool
-    sandbox: Sandbox | None = None
-
-
-class OpenParams(WireStruct, frozen=True):
-    """`mode` None is `read`; `replace` makes the file empty, or anew, at once."""
-
-    handle_id: str
-    path: str
-    mode: OpenMode | None = None
     sandbox: Sandbox | None = None
 
 
@@ -183,10 +216,34 @@ class OpenResult(WireStruct, frozen=True):
     handle_id: str
 
 
-class ReadBlockParams(WireStruct, frozen=True):
+class OpenParams(FileRequest, frozen=True):
+    """`mode` None is `read`; `replace` makes the file empty, or anew, at once."""
+
+    METHOD = "fs/open"
+    RESULT = OpenResult
+
+    handle_id: Name
+    path: PathText
+    mode: OpenMode | None = None
+    sandbox: Sandbox | None = None
+
+
+class ReadBlockResult(WireStruct, frozen=True):
+    """`eof` where fewer bytes came than were asked for."""
+
+    BULK = ("chunk",)
+
+    chunk: bytes
+    eof: bool
+
+
+class ReadBlockParams(FileRequest, frozen=True):
     """`len` bytes from `offset`."""
 
-    handle_id: str
+    METHOD = "fs/readBlock"
+    RESULT = ReadBlockResult
+
+    handle_id: Name
     offset: U64
     len: U64
 
@@ -195,17 +252,14 @@ class ReadBlockParams(WireStruct, frozen=True):
         check_u64("len", self.len)
 
 
-class ReadBlockResult(WireStruct, frozen=True):
-    """`eof` where fewer bytes came than were asked for."""
-
-    chunk: bytes
-    eof: bool
-
-
-class WriteBlockParams(WireStruct, frozen=True):
+class WriteBlockParams(FileRequest, frozen=True):
     """Bytes for any offset; what lies between becomes zeros."""
 
-    handle_id: str
+    METHOD = "fs/writeBlock"
+    RESULT = Empty
+    BULK = ("chunk",)
+
+    handle_id: Name
     offset: U64
     chunk: bytes
 
@@ -213,21 +267,13 @@ class WriteBlockParams(WireStruct, frozen=True):
         check_u64("offset", self.offset)
 
 
-class CloseParams(WireStruct, frozen=True):
+class CloseParams(FileRequest, frozen=True):
     """A handle; one that is unknown is fine."""
 
-    handle_id: str
+    METHOD = "fs/close"
+    RESULT = Empty
 
-
-class WatchMissingParams(WireStruct, frozen=True):
-    """Tell once when one of `missing` appears, or `present` goes. A watch of the same id on this connection ends."""
-
-    watch_id: U64
-    missing: list[str]
-    present: str | None = None
-
-    def __post_init__(self) -> None:
-        check_u64("watchId", self.watch_id)
+    handle_id: Name
 
 
 class WatchMissingResult(WireStruct, frozen=True):
@@ -236,17 +282,31 @@ class WatchMissingResult(WireStruct, frozen=True):
     watching: bool
 
 
-class MissingChanged(WireStruct, frozen=True):
+class WatchMissingParams(FileRequest, frozen=True):
+    """Tell once when one of `missing` appears, or `present` goes. A watch of the same id on this connection ends."""
+
+    METHOD = "fs/watchMissing"
+    RESULT = WatchMissingResult
+
+    watch_id: U64
+    missing: list[PathText]
+    present: PathText | None = None
+
+    def __post_init__(self) -> None:
+        check_u64("watchId", self.watch_id)
+
+
+class MissingChanged(NotificationParams, frozen=True):
     """What was missing may be there now; the watch is over."""
 
-    METHOD: ClassVar[str] = "fs/missingChanged"
+    METHOD = "fs/missingChanged"
 
     watch_id: int
 
 
 def file_error(error: OSError, path: str) -> ExecServerError:
-    """What a client is told of an OSError about this native path: code and first words are those of wire-spec
-    section 7; the path stands behind them, and in `data`.
+    """What a client is told of an OSError about this native path: code and first words are those of
+    docs/protocol.md, "Errors"; the path stands behind them, and in `data`.
     """
     code = error.errno or errno.EIO
     kind, error_class = FILE_KINDS.get(code, ("other", InternalError))

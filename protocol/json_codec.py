@@ -1,9 +1,8 @@
 """JSON <-> messages: one JSON value a message, in and out.
 
-Decoding is strict where wire-spec section 2 is; a message is refused with ParseError, whose text is only the
-reason, params with InvalidParams, whose text names the member. Encoding has two ways with the same result:
-msgspec, and for messages with much binary data a bytes template filled by pybase64, which is ten times as
-fast at 64 KiB.
+Decoding is strict where docs/protocol.md, "Messages", is; a message is refused with ParseError, whose text is only the
+reason, params with InvalidParams, whose text names the member. Encoding has two ways with the same result: msgspec, and
+for messages with much binary data parts filled by pybase64 (`protocol.bulk`), which is ten times as fast at 64 KiB.
 """
 
 from __future__ import annotations
@@ -11,38 +10,33 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pybase64
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from protocol import json_strict
-from protocol.decode_faults import parse_reason
-from protocol.envelope import ErrorObject, Message, RequestId, Trace
-from protocol.environment import EnvironmentConfigReadResult
+from protocol.bulk import BulkFormat, emptied
+from protocol.decode_errors import parse_reason
+from protocol.envelope import (
+    Envelope,
+    ErrorMessage,
+    ErrorObject,
+    MemberDecoders,
+    Message,
+    NotificationMessage,
+    RequestId,
+    ResultMessage,
+    Trace,
+    classify,
+)
 from protocol.errors import ExecServerError, InvalidParams, InvalidRequest, ParseError
-from protocol.filesystem import (
-    CanonicalizeResult,
-    ReadBlockResult,
-    ReadDirectoryResult,
-    ReadFileResult,
-    WalkResult,
-    WriteFileParams,
-)
-from protocol.http import HttpBodyDelta, HttpRequestResult
-from protocol.json_params import params_decoder
-from protocol.methods import Method
-from protocol.params import ParamsReader
-from protocol.process import (
-    OutputChunk,
-    ProcessListResult,
-    ProcessOutput,
-    ProcessReadResult,
-    ProcessScreenResult,
-    ProcessSnapshotResult,
-)
-from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
+from protocol.filesystem import WriteFileParams
+from protocol.json_base64 import struct_decoder
+from protocol.params_decoder import ParamsDecoder
+from protocol.requests import AnyParams
+from protocol.wire_types import NotificationParams, WireStruct
 
 _NOT_BASE64 = "invalid `dataBase64`: invalid base64 encoded string"
 _NO_SYMBOL = re.compile(r"[^A-Za-z0-9+/=]")
@@ -52,21 +46,13 @@ _SHALLOW = json_strict.MAX_DEPTH - 2
 _PIECE = 384 * 1024
 """Bytes of raw data in a piece, a multiple of 3 so that the base64 of pieces joins: 512 KiB encoded."""
 _TEMPLATE_FROM = 512
-"""Bytes of a chunk from which the template is faster than msgspec (measured: 0.8 against 0.9 us; 6 against 61
-at 64 KiB).
-"""
-_SMALL_RESULT = 2048
-"""Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
+"""Bytes of data from which parts are faster than msgspec (measured: 6 against 61 us at 64 KiB)."""
 _AROUND_BYTES = 512
 """What a result takes beside its one member of bytes, rather more than that."""
-_OF_ANY_SIZE = (
-    ProcessListResult,
-    ProcessScreenResult,
-    CanonicalizeResult,
-    ReadDirectoryResult,
-    WalkResult,
-    EnvironmentConfigReadResult,
-)
+_AROUND_RESULT = 64
+"""What a message takes around its result, if its id is no long string."""
+_ELEMENT_BYTES = 96
+"""What a chunk of output takes beside its data, at most."""
 _CHEAP_PROOF_UP_TO = 16 * 1024
 
 _b64encode: Callable[[bytes | memoryview], bytes] = pybase64.b64encode
@@ -78,13 +64,63 @@ _decoders = MemberDecoders(
 )
 
 
+def _frame(struct: WireStruct) -> list[bytes]:
+    # Within a string the quotes of a mark would have backslashes, so its first place is that of the member.
+    rest = _encode(emptied(struct))
+    parts = []
+    for mark in _marks(type(struct)):
+        head, mark, rest = rest.partition(mark)
+        parts.append(head + mark)
+    parts.append(rest)
+    return parts
+
+
+_MARKS: dict[type[WireStruct], list[bytes]] = {}
+
+
+def _marks(kind: type[WireStruct]) -> list[bytes]:
+    """The beginning of each bulk member: its key and `"` or `[`."""
+    marks = _MARKS.get(kind)
+    if marks is None:
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        bulk = [fields[name] for name in kind.BULK]
+        marks = _MARKS[kind] = [
+            b'"%b":%b' % (each.encode_name.encode(), b'"' if bytes in _types(each.type) else b"[") for each in bulk
+        ]
+    return marks
+
+
+def _types(kind: Any) -> tuple[Any, ...]:
+    return (kind, *get_args(kind))
+
+
+def _base64_parts(data: bytes) -> Iterator[bytes]:
+    if len(data) <= _PIECE:
+        yield _b64encode(data)
+        return
+    rest = memoryview(data)
+    for start in range(0, len(data), _PIECE):
+        yield _b64encode(rest[start : start + _PIECE])
+
+
+_BULK = BulkFormat(
+    encode=_encode,
+    frame=_frame,
+    header=lambda value: b"",
+    data=_base64_parts,
+    separator=b",",
+    whole_below=_TEMPLATE_FROM,
+    piece=_PIECE * 4 // 3,
+)
+
+
 class JsonCodec:
     """JSON, as text. Frames may be binary too; both arrive as bytes."""
 
     name = "json"
 
     def __init__(self) -> None:
-        self._params = ParamsReader(params_decoder, binary="base64 string")
+        self._params = ParamsDecoder(struct_decoder, msgspec.json.decode, binary="base64 string")
 
     def decode(self, message: bytes) -> Message:
         try:
@@ -100,49 +136,28 @@ class JsonCodec:
             blank = not message.strip(b" \t\r\n")
             raise ParseError("EOF while parsing a value" if blank else parse_reason(error)) from None
 
-    def decode_params(self, method: Method, params: Raw | None) -> Any:
+    def decode_params(self, kind: AnyParams, params: Raw | None) -> Any:
         try:
-            return self._params.read(method, params)
+            return self._params.decode(kind, params)
         except InvalidParams as error:
-            if method.params is WriteFileParams and error.message == _NOT_BASE64 and params is not None:
+            if kind is WriteFileParams and error.message == _NOT_BASE64 and params is not None:
                 raise _invalid_content(params) from None
             raise
 
-    def encode_result(self, id: RequestId, result: Struct) -> bytes:
-        parts = _large_result_parts(id, result)
-        return _encode(ResultMessage(id, result)) if parts is None else b"".join(parts)
+    def encode_result(self, id: RequestId, result: WireStruct) -> bytes:
+        if _BULK.is_large(result):
+            return b"".join(_result_parts(id, result))
+        return _encode(ResultMessage(id, result))
 
-    def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
-        parts = _large_result_parts(id, result)
-        if parts is None:
-            yield self.encode_result(id, result)
-            return
-        pending: list[bytes] = []
-        size = 0
-        for part in parts:
-            pending.append(part)
-            size += len(part)
-            if size >= _PIECE * 4 // 3:
-                yield b"".join(pending)
-                pending.clear()
-                size = 0
-        if pending:
-            yield b"".join(pending)
+    def encode_result_pieces(self, id: RequestId, result: WireStruct) -> Iterator[bytes]:
+        if not result.BULK or self.encoded_size_hint(result) < _PIECE:
+            return iter((self.encode_result(id, result),))
+        return _BULK.pieces(_result_parts(id, result))
 
-    def encoded_size_hint(self, result: Struct) -> int:
-        if type(result) is ProcessReadResult:
-            return 512 + len(result.chunks) * 96 + result.output_size * 4 // 3
-        if type(result) is ProcessSnapshotResult:
-            return 512 + result.output_size * 4 // 3
-        if type(result) is HttpRequestResult:
-            return result.size_beside_body + len(result.body_base64) * 4 // 3
-        if type(result) is ReadFileResult:
-            return _AROUND_BYTES + len(result.data_base64) * 4 // 3
-        if type(result) is ReadBlockResult:
-            return _AROUND_BYTES + len(result.chunk) * 4 // 3
-        if type(result) in _OF_ANY_SIZE:
-            return len(_encode(result)) + 64
-        return _SMALL_RESULT
+    def encoded_size_hint(self, result: WireStruct) -> int:
+        if not result.BULK:
+            return len(_encode(result)) + _AROUND_RESULT
+        return result.bytes_beside_bulk(_ELEMENT_BYTES) + result.bulk_bytes * 4 // 3
 
     def room_for_bytes(self, max_message: int) -> int:
         return (max_message - _AROUND_BYTES) * 3 // 4
@@ -156,34 +171,21 @@ class JsonCodec:
             text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False, separators=(",", ":"))
             return text.encode(errors="replace")
 
-    def encode_notification(self, notification: Struct) -> bytes:
-        if type(notification) is ProcessOutput and len(notification.chunk) >= _TEMPLATE_FROM:
-            head = (
-                b'{"method":"process/output","params":{"processId":%b,"seq":%d,"stream":"%b","offset":%d,"chunk":"'
-                % (
-                    _encode(notification.process_id),
-                    notification.seq,
-                    notification.stream.encode(),
-                    notification.offset,
-                )
-            )
-            return b"".join((head, _b64encode(notification.chunk), b'"}}'))
-        if type(notification) is HttpBodyDelta and len(notification.delta_base64) >= _TEMPLATE_FROM:
-            return b"".join(_body_delta_parts(notification))
+    def encode_notification(self, notification: NotificationParams) -> bytes:
+        if _BULK.is_large(notification):
+            head = b'{"method":"%b","params":' % notification.METHOD.encode()
+            return b"".join((head, *_BULK.parts(notification), b"}"))
         return _encode(NotificationMessage.of(notification))
 
 
-def _body_delta_parts(delta: HttpBodyDelta) -> Iterator[bytes]:
-    yield b'{"method":"http/request/bodyDelta","params":{"requestId":%b,"seq":%d,"deltaBase64":"' % (
-        _encode(delta.request_id),
-        delta.seq,
-    )
-    yield _b64encode(delta.delta_base64)
-    yield b'","done":%b,"error":%b}}' % (_encode(delta.done), _encode(delta.error))
+def _result_parts(id: RequestId, result: WireStruct) -> Iterator[bytes]:
+    yield b'{"id":%b,"result":' % _encode(id)
+    yield from _BULK.parts(result)
+    yield b"}"
 
 
 def _invalid_content(params: Raw) -> InvalidRequest:
-    """The error for a file's content that is no base64; it is one of the request, not of its params (wire-spec 7)."""
+    """The error for a file's content that is no base64; clients know it as one of the request."""
     text = msgspec.json.decode(params)["dataBase64"]
     symbol = _NO_SYMBOL.search(text)
     fault = "Invalid padding" if symbol is None else f"Invalid symbol {ord(symbol[0])}, offset {symbol.start()}."
@@ -212,57 +214,3 @@ def _is_plain(message: bytes, envelope: Envelope) -> bool:
     except msgspec.MsgspecError:
         return False
     return message.count(b":") == keys and (_BRACKET not in message or message.count(b"[") < _SHALLOW)
-
-
-def _has_large_chunks(result: Any) -> bool:
-    return bool(result.chunks) and result.output_size >= _TEMPLATE_FROM * len(result.chunks)
-
-
-def _large_result_parts(id: RequestId, result: Any) -> Iterator[bytes] | None:
-    """The answer in parts, for results with much binary data; None for others."""
-    kind = type(result)
-    if kind is ProcessReadResult and _has_large_chunks(result):
-        return _read_result_parts(id, result)
-    if kind is ReadFileResult and len(result.data_base64) >= _TEMPLATE_FROM:
-        return _bytes_result_parts(id, b'{"dataBase64":"', result.data_base64, b'"}')
-    if kind is HttpRequestResult and len(result.body_base64) >= _TEMPLATE_FROM:
-        head = _encode(msgspec.structs.replace(result, body_base64=b""))
-        return _bytes_result_parts(id, head[:-2], result.body_base64, head[-2:])
-    if kind is ReadBlockResult and len(result.chunk) >= _TEMPLATE_FROM:
-        return _bytes_result_parts(id, b'{"chunk":"', result.chunk, b'","eof":%b}' % _encode(result.eof))
-    return None
-
-
-def _bytes_result_parts(id: RequestId, head: bytes, data: bytes, tail: bytes) -> Iterator[bytes]:
-    yield b'{"id":%b,"result":%b' % (_encode(id), head)
-    rest = memoryview(data)
-    for start in range(0, len(data), _PIECE):
-        yield _b64encode(rest[start : start + _PIECE])
-    yield tail + b"}"
-
-
-def _read_result_parts(id: RequestId, result: ProcessReadResult) -> Iterator[bytes]:
-    """The answer to a read in parts of at most 512 KiB, none of which is made before it is asked for."""
-    yield b'{"id":%b,"result":{"chunks":[' % _encode(id)
-    separator = b""
-    for chunk in result.chunks:
-        yield from _chunk_parts(separator, chunk)
-        separator = b","
-    rest = _encode(msgspec.structs.replace(result, chunks=[]))
-    yield rest[len(b'{"chunks":[') :] + b"}"
-
-
-def _chunk_parts(separator: bytes, chunk: OutputChunk) -> Iterator[bytes]:
-    data = chunk.chunk
-    if len(data) < _TEMPLATE_FROM:
-        yield separator + _encode(chunk)
-        return
-    yield b'%b{"seq":%d,"stream":"%b","offset":%d,"chunk":"' % (
-        separator,
-        chunk.seq,
-        chunk.stream.encode(),
-        chunk.offset,
-    )
-    for start in range(0, len(data), _PIECE):
-        yield _b64encode(data[start : start + _PIECE])
-    yield b'"}'

@@ -14,18 +14,24 @@ import msgspec
 from protocol.envelope import Trace
 from protocol.filesystem import MissingChanged
 from protocol.http import HttpBodyDelta
-from protocol.methods import METHODS, Method
+from protocol.methods import METHODS
 from protocol.process import ProcessNotification
+from protocol.requests import AnyParams, NoParams
 from protocol.session import PROTOCOL_VERSION, Initialized
-from protocol.wire_types import NoParams
+from protocol.wire_types import NAME_CHARACTERS, NotificationParams
 
 Schema = dict[str, Any]
 
-NOTIFICATIONS: tuple[type[msgspec.Struct], ...] = (*get_args(ProcessNotification), MissingChanged, HttpBodyDelta)
+NOTIFICATIONS: tuple[type[NotificationParams], ...] = (*get_args(ProcessNotification), MissingChanged, HttpBodyDelta)
 """What a server sends without being asked; the name of the method is in `METHOD`."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REF = "#/$defs/{name}"
-_ID: Schema = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}]}
+_ID: Schema = {
+    "anyOf": [
+        {"type": "string", "maxLength": NAME_CHARACTERS},
+        {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1},
+    ]
+}
 
 
 def definition(method: str, what: str) -> str:
@@ -39,23 +45,23 @@ def message_schema() -> Schema:
 
     An answer does not say what it answers; whoever knows checks it against `definition(method, "Response")`.
     """
-    types = [type for method in METHODS.values() for type in (method.params, method.result)]
+    types: list[type[msgspec.Struct]] = [type for method in METHODS.values() for type in (method, method.RESULT)]
     types += [*NOTIFICATIONS, Trace]
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     definitions: Schema = {name: _shape(component) for name, component in components.items()}
     for method in METHODS.values():
-        definitions[definition(method.name, "Request")] = _request(method)
-        definitions[definition(method.name, "Response")] = _response(_ref(method.result.__name__))
+        definitions[definition(method.METHOD, "Request")] = _request(method)
+        definitions[definition(method.METHOD, "Response")] = _response(_ref(method.RESULT.__name__))
     definitions[definition(Initialized.METHOD, "Notification")] = _message({"method": {"const": Initialized.METHOD}})
     for kind in NOTIFICATIONS:
-        definitions[definition(_method(kind), "Notification")] = _notification(kind)
+        definitions[definition(kind.METHOD, "Notification")] = _notification(kind)
     definitions["Response"] = _response({"type": "object"})
     definitions["ErrorResponse"] = _error_response()
     definitions["ClientMessage"] = _any_of(
         *(definition(name, "Request") for name in METHODS), definition(Initialized.METHOD, "Notification")
     )
     definitions["ServerMessage"] = _any_of(
-        "Response", "ErrorResponse", *(definition(_method(kind), "Notification") for kind in NOTIFICATIONS)
+        "Response", "ErrorResponse", *(definition(kind.METHOD, "Notification") for kind in NOTIFICATIONS)
     )
     return {
         "$schema": DIALECT,
@@ -64,10 +70,6 @@ def message_schema() -> Schema:
         **_any_of("ClientMessage", "ServerMessage"),
         "$defs": definitions,
     }
-
-
-def _method(notification: type[msgspec.Struct]) -> str:
-    return str(notification.METHOD)  # type: ignore[attr-defined]
 
 
 def _ref(name: str) -> Schema:
@@ -83,21 +85,21 @@ def _message(members: Schema, *optional: str) -> Schema:
     return {"type": "object", "properties": members, "required": required}
 
 
-def _request(method: Method) -> Schema:
-    params = _ref(method.params.__name__)
+def _request(method: AnyParams) -> Schema:
+    params = _ref(method.__name__)
     trace = {"anyOf": [_ref(Trace.__name__), {"type": "null"}]}
-    if method.params is NoParams:
+    if issubclass(method, NoParams):
         params = {"anyOf": [params, {"type": "null"}]}
-    members = {"id": _ID, "method": {"const": method.name}, "params": params, "trace": trace}
-    return _message(members, "trace", *(["params"] if method.params is NoParams else []))
+    members = {"id": _ID, "method": {"const": method.METHOD}, "params": params, "trace": trace}
+    return _message(members, "trace", *(["params"] if issubclass(method, NoParams) else []))
 
 
 def _response(result: Schema) -> Schema:
     return _message({"id": _ID, "result": result})
 
 
-def _notification(kind: type[msgspec.Struct]) -> Schema:
-    return _message({"method": {"const": _method(kind)}, "params": _ref(kind.__name__)})
+def _notification(kind: type[NotificationParams]) -> Schema:
+    return _message({"method": {"const": kind.METHOD}, "params": _ref(kind.__name__)})
 
 
 def _error_response() -> Schema:

@@ -2,7 +2,7 @@
 there is raw (bin) here.
 
 Decoding is as strict as for JSON (`msgpack_strict`), and refuses with the same errors. msgspec encodes every
-message with hardly more than a copy of its bytes, so no template is needed.
+message with hardly more than a copy of its bytes, so only what is given out in pieces is encoded in parts.
 """
 
 from __future__ import annotations
@@ -15,40 +15,38 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from protocol import msgpack_strict
-from protocol.decode_faults import parse_reason
-from protocol.envelope import ErrorObject, Message, RequestId, Trace
-from protocol.environment import EnvironmentConfigReadResult
+from protocol.bulk import BulkFormat, emptied
+from protocol.decode_errors import parse_reason
+from protocol.envelope import (
+    Envelope,
+    ErrorMessage,
+    ErrorObject,
+    MemberDecoders,
+    Message,
+    NotificationMessage,
+    RequestId,
+    ResultMessage,
+    Trace,
+    classify,
+)
 from protocol.errors import ExecServerError, ParseError
-from protocol.filesystem import CanonicalizeResult, ReadBlockResult, ReadDirectoryResult, ReadFileResult, WalkResult
-from protocol.http import HttpRequestResult
 from protocol.json_strict import StrictnessError
-from protocol.methods import Method
-from protocol.params import ParamsReader
-from protocol.process import ProcessListResult, ProcessReadResult, ProcessScreenResult, ProcessSnapshotResult
-from protocol.shapes import Envelope, ErrorMessage, MemberDecoders, NotificationMessage, ResultMessage, classify
+from protocol.params_decoder import ParamsDecoder
+from protocol.requests import AnyParams
+from protocol.wire_types import NotificationParams, WireStruct
 
 _PIECE = 512 * 1024
 """Bytes from which a piece of a large result is given out; no chunk of output is as large."""
-_CHUNK_MEMBERS = 64
-"""Bytes of a chunk in a result beside its data, at most."""
-_SMALL_RESULT = 2048
-"""Bytes that a result without output is sure not to exceed by much: `initialize` has 1.5 KB."""
 _AROUND_BYTES = 512
 """What a result takes beside its one member of bytes, rather more than that."""
-_OF_ANY_SIZE = (
-    ProcessListResult,
-    ProcessScreenResult,
-    CanonicalizeResult,
-    ReadDirectoryResult,
-    WalkResult,
-    EnvironmentConfigReadResult,
-)
+_AROUND_RESULT = 64
+"""What a message takes around its result, if its id is no long string."""
+_ELEMENT_BYTES = 64
+"""What a chunk of output takes beside its data, at most."""
 _THREE_MEMBERS = b"\x83"
 """The first byte of a request without `trace`."""
 _CHEAP_PROOF_UP_TO = 16 * 1024
 _FLAT = frozenset((str, int, bool, bytes, type(None)))
-_CHUNKS = len(b"\x8c\xa6chunks")
-"""Where in a read result the array of chunks begins: behind the map's first byte and the first key."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_envelope = msgspec.msgpack.Decoder(Envelope).decode
@@ -60,13 +58,48 @@ _decoders = MemberDecoders(
 )
 
 
+def _frame(struct: WireStruct) -> list[bytes]:
+    # The first byte that differs once a member has an element is its length: 0x90 is an empty list, 0xc4 0x00 no bytes.
+    empty = _encode(emptied(struct))
+    parts, end = [], 0
+    for name in type(struct).BULK:
+        one = _encode(emptied(struct, keep=name))
+        length = next(at for at, byte in enumerate(empty) if byte != one[at])
+        parts.append(empty[end : length - (not isinstance(getattr(struct, name), list))])
+        end = length + 1
+    parts.append(empty[end:])
+    return parts
+
+
+def _header(value: Any) -> bytes:
+    size = len(value)
+    if isinstance(value, list):
+        if size < 16:
+            return bytes((0x90 | size,))
+        return b"\xdc" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xdd" + size.to_bytes(4, "big")
+    if size < 1 << 8:
+        return b"\xc4" + size.to_bytes(1, "big")
+    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
+
+
+def _bytes_parts(data: bytes) -> Iterator[bytes]:
+    rest = memoryview(data)
+    for start in range(0, len(data), _PIECE):
+        yield bytes(rest[start : start + _PIECE])
+
+
+_BULK = BulkFormat(
+    encode=_encode, frame=_frame, header=_header, data=_bytes_parts, separator=b"", whole_below=_PIECE, piece=_PIECE
+)
+
+
 class MsgpackCodec:
     """MessagePack, as it is on a WebSocket of the subprotocol `exec-server.msgpack`."""
 
     name = "msgpack"
 
     def __init__(self) -> None:
-        self._params = ParamsReader(_params_decoder, binary="bin")
+        self._params = ParamsDecoder(_struct_decoder, msgspec.msgpack.decode, binary="bin")
 
     def decode(self, message: bytes) -> Message:
         try:
@@ -78,49 +111,21 @@ class MsgpackCodec:
         except (msgspec.MsgspecError, StrictnessError) as error:
             raise ParseError(parse_reason(error)) from None
 
-    def decode_params(self, method: Method, params: Raw | None) -> Any:
-        return self._params.read(method, params)
+    def decode_params(self, kind: AnyParams, params: Raw | None) -> Any:
+        return self._params.decode(kind, params)
 
-    def encode_result(self, id: RequestId, result: Struct) -> bytes:
+    def encode_result(self, id: RequestId, result: WireStruct) -> bytes:
         return _encode(ResultMessage(id, result))
 
-    def encode_result_pieces(self, id: RequestId, result: Struct) -> Iterator[bytes]:
-        if type(result) is ReadFileResult:
-            yield from _file_pieces(id, result.data_base64)
-            return
-        if type(result) is HttpRequestResult:
-            yield from _http_pieces(id, result)
-            return
-        if type(result) is not ProcessReadResult:
-            yield self.encode_result(id, result)
-            return
-        frame = _encode(msgspec.structs.replace(result, chunks=[]))
-        pending = [b"\x82\xa2id", _encode(id), b"\xa6result", frame[:_CHUNKS], _array_header(len(result.chunks))]
-        size = 0
-        for chunk in result.chunks:
-            pending.append(_encode(chunk))
-            size += len(pending[-1])
-            if size >= _PIECE:
-                yield b"".join(pending)
-                pending.clear()
-                size = 0
-        pending.append(frame[_CHUNKS + 1 :])
-        yield b"".join(pending)
+    def encode_result_pieces(self, id: RequestId, result: WireStruct) -> Iterator[bytes]:
+        if not result.BULK or self.encoded_size_hint(result) < _PIECE:
+            return iter((self.encode_result(id, result),))
+        return _BULK.pieces(_result_parts(id, result))
 
-    def encoded_size_hint(self, result: Struct) -> int:
-        if type(result) is ProcessReadResult:
-            return 512 + len(result.chunks) * _CHUNK_MEMBERS + result.output_size
-        if type(result) is ProcessSnapshotResult:
-            return 512 + result.output_size
-        if type(result) is HttpRequestResult:
-            return result.size_beside_body + len(result.body_base64)
-        if type(result) is ReadFileResult:
-            return _AROUND_BYTES + len(result.data_base64)
-        if type(result) is ReadBlockResult:
-            return _AROUND_BYTES + len(result.chunk)
-        if type(result) in _OF_ANY_SIZE:
-            return len(_encode(result)) + 64
-        return _SMALL_RESULT
+    def encoded_size_hint(self, result: WireStruct) -> int:
+        if not result.BULK:
+            return len(_encode(result)) + _AROUND_RESULT
+        return result.bytes_beside_bulk(_ELEMENT_BYTES) + result.bulk_bytes
 
     def room_for_bytes(self, max_message: int) -> int:
         return max_message - _AROUND_BYTES
@@ -134,7 +139,7 @@ class MsgpackCodec:
             text = json.dumps(msgspec.to_builtins(answer), ensure_ascii=False).encode(errors="replace")
             return _encode(json.loads(text))
 
-    def encode_notification(self, notification: Struct) -> bytes:
+    def encode_notification(self, notification: NotificationParams) -> bytes:
         return _encode(NotificationMessage.of(notification))
 
 
@@ -157,33 +162,10 @@ def _plain_envelope(message: bytes) -> Envelope | None:
     return envelope if _FLAT.issuperset(map(type, params.values())) else None
 
 
-def _params_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
+def _struct_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
     return msgspec.msgpack.Decoder(kind).decode
 
 
-def _file_pieces(id: RequestId, data: bytes) -> Iterator[bytes]:
-    head = b"\x82\xa2id%b\xa6result\x81\xaadataBase64%b" % (_encode(id), _bin_header(len(data)))
-    yield head + data[:_PIECE]
-    for start in range(_PIECE, len(data), _PIECE):
-        yield data[start : start + _PIECE]
-
-
-def _http_pieces(id: RequestId, result: HttpRequestResult) -> Iterator[bytes]:
-    body = result.body_base64
-    without_body = _encode(ResultMessage(id, msgspec.structs.replace(result, body_base64=b"")))
-    yield without_body[: -len(_bin_header(0))] + _bin_header(len(body))
-    rest = memoryview(body)
-    for start in range(0, len(body), _PIECE):
-        yield bytes(rest[start : start + _PIECE])
-
-
-def _bin_header(size: int) -> bytes:
-    if size < 1 << 8:
-        return b"\xc4" + size.to_bytes(1, "big")
-    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
-
-
-def _array_header(count: int) -> bytes:
-    if count < 16:
-        return bytes((0x90 | count,))
-    return b"\xdc" + count.to_bytes(2, "big") if count < 1 << 16 else b"\xdd" + count.to_bytes(4, "big")
+def _result_parts(id: RequestId, result: WireStruct) -> Iterator[bytes]:
+    yield b"\x82\xa2id%b\xa6result" % _encode(id)
+    yield from _BULK.parts(result)

@@ -1,4 +1,4 @@
-"""`file:` URI or native absolute path -> native path, and back (wire-spec section 5.1.1; WHATWG URL, file
+"""`file:` URI or native absolute path -> native path, and back (docs/protocol.md, "Types"; WHATWG URL, file
 state).
 
 Native paths are `str` with undecodable bytes as surrogates (`os.fsdecode`), so every name the system can hold
@@ -12,6 +12,7 @@ import re
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from protocol.errors import InvalidParams
+from protocol.wire_types import PATH_BYTES, PATH_CHARACTERS
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _DRIVE = re.compile(r"/+(?:[A-Za-z]|%[46][1-9A-Fa-f]|%[57][0-9Aa])(?::|%3[Aa]|\|)(?:/|$)")
@@ -26,13 +27,20 @@ def native_path(text: str) -> str:
 
     A native absolute path is taken as it is; of a URI the path is percent-decoded and its `.` and `..`
     segments are resolved lexically. Raises InvalidParams for a relative path, a scheme other than `file:`, a
-    query or fragment, another host, a drive letter, and a NUL byte.
+    query or fragment, another host, a drive letter, a NUL byte, and what is longer than a path can be: that
+    before anything else is looked at.
     """
-    if text.startswith("/"):
-        if "\0" in text:
-            raise InvalidParams(_invalid(text))
-        return text
-    return _from_uri(text)
+    if len(text) > PATH_CHARACTERS:
+        raise _too_long(f"{len(text)} characters", PATH_CHARACTERS)
+    if not text.startswith("/"):
+        path = _from_uri(text)
+    elif "\0" in text:
+        raise InvalidParams(_invalid(text))
+    else:
+        path = text
+    if len(path) > PATH_BYTES // 4 and len(os.fsencode(path)) > PATH_BYTES:
+        raise _too_long(f"{len(os.fsencode(path))} bytes", PATH_BYTES)
+    return path
 
 
 def file_path(text: str) -> str:
@@ -56,6 +64,10 @@ def path_uri(path: str | bytes) -> str:
     if not raw.startswith(b"/"):
         raise ValueError(f"not an absolute path: {path!r}")
     return "file://" + quote_from_bytes(raw, safe=_SAFE)
+
+
+def _too_long(size: str, most: int) -> InvalidParams:
+    return InvalidParams(f"path of {size}, more than the {most} that are allowed", {"kind": "nameTooLong"})
 
 
 def _invalid(text: str) -> str:

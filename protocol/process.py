@@ -1,5 +1,4 @@
-"""`process/*`: params, results and notifications (wire-spec section 5, and the additions of design, "The
-wire").
+"""`process/*`: params, results and notifications (docs/protocol.md, "Processes").
 
 Where a struct allows null, that and an absent member mean the same; plain booleans must not be null.
 Bytes are base64 in JSON and raw in MessagePack.
@@ -9,18 +8,38 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from protocol.requests import Owner, Params, ProcessRequest
 from protocol.sandbox import Sandbox
-from protocol.wire_types import U64_MAX, Limit, Millis, U64OrDefault, WindowSide, WireStruct, check_u64, default_null
+from protocol.wire_types import (
+    U64_MAX,
+    Empty,
+    Limit,
+    Millis,
+    Name,
+    NotificationParams,
+    PathText,
+    U64OrDefault,
+    WindowSide,
+    WireStruct,
+    check_u64,
+    default_null,
+)
 
 Stream = Literal["stdout", "stderr", "pty"]
 ExitReason = Literal["exited", "signaled", "terminated", "timeout", "idleTimeout", "sessionEnded", "hostLost"]
 WriteStatus = Literal["accepted", "unknownProcess", "stdinClosed", "starting"]
+
+
+Glob = Annotated[str, msgspec.Meta(max_length=256)]
+Globs = Annotated[list[Glob], msgspec.Meta(max_length=256)]
+Arguments = Annotated[list[str], msgspec.Meta(max_length=65_536)]
+Variables = Annotated[dict[str, str], msgspec.Meta(max_length=16_384)]
 
 
 class EnvPolicy(WireStruct, frozen=True):
@@ -30,9 +49,9 @@ class EnvPolicy(WireStruct, frozen=True):
 
     inherit: Literal["all", "core", "none"]
     ignore_default_excludes: bool
-    exclude: list[str]
-    set: dict[str, str]
-    include_only: list[str]
+    exclude: Globs
+    set: Variables
+    include_only: Globs
 
 
 class ManagedNetwork(WireStruct, frozen=True):
@@ -51,14 +70,14 @@ class NetworkProxy(WireStruct, frozen=True):
 class SnapshotShell(WireStruct, frozen=True):
     """The shell of a shell snapshot."""
 
-    name: str
-    path: str
+    name: Name
+    path: PathText
 
 
 class ShellSnapshot(WireStruct, frozen=True):
     """A wish for a shell snapshot; accepted, without effect."""
 
-    scope_id: str
+    scope_id: Name
     shell: SnapshotShell
 
 
@@ -66,7 +85,7 @@ class StartMetadata(WireStruct, frozen=True):
     """Telemetry of the client."""
 
     thread_id: UUID | None = None
-    tool_call_id: str | None = None
+    tool_call_id: Name | None = None
 
 
 class ResourceLimits(WireStruct, frozen=True):
@@ -83,15 +102,24 @@ class ResourceLimits(WireStruct, frozen=True):
     processes: Limit | None = None
 
 
-class ProcessStartParams(WireStruct, frozen=True):
+class ProcessStartResult(WireStruct, frozen=True):
+    """The child runs."""
+
+    process_id: str
+    sandbox_type: str = "none"
+
+
+class ProcessStartParams(ProcessRequest, frozen=True):
     """`cwd` is a `file:` URI, or a native absolute path (protocol.paths). `env` is the exact environment
     unless there is an `env_policy`. The program looked up is `argv[0]`, whatever `arg0` says. Times are in
     milliseconds."""
 
-    process_id: str
-    argv: list[str]
-    cwd: str
-    env: dict[str, str]
+    METHOD = "process/start"
+    RESULT = ProcessStartResult
+
+    argv: Arguments
+    cwd: PathText
+    env: Variables
     tty: bool
     pipe_stdin: bool = False
     arg0: str | None = None
@@ -114,7 +142,7 @@ class ProcessStartParams(WireStruct, frozen=True):
     limits: ResourceLimits | None = None
     record: bool | None = None
     """Record the terminal, or do not, whatever the server does otherwise."""
-    host: str | None = None
+    host: Name | None = None
     requirements: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -124,15 +152,10 @@ class ProcessStartParams(WireStruct, frozen=True):
         default_null(self, "cols", 80)
 
 
-class ProcessStartResult(WireStruct, frozen=True):
-    """The child runs."""
-
-    process_id: str
-    sandbox_type: str = "none"
-
-
 class OutputChunk(WireStruct, frozen=True, kw_only=True):
     """A piece of output as the log keeps it and a read result shows it. Members in the order of the wire."""
+
+    BULK = ("chunk",)
 
     seq: int
     stream: Stream
@@ -141,30 +164,10 @@ class OutputChunk(WireStruct, frozen=True, kw_only=True):
     chunk: bytes
 
 
-class ProcessReadParams(WireStruct, frozen=True):
-    """Retained output after `after_seq` (exclusive); `max_bytes` None is without limit; waits up to
-    `wait_ms`.
-    """
-
-    process_id: str
-    after_seq: U64OrDefault = 0
-    max_bytes: U64OrDefault | None = None
-    wait_ms: U64OrDefault = 0
-    session_id: str | None = None
-
-    def __post_init__(self) -> None:
-        # Reads are the most frequent requests: the usual case is three comparisons.
-        if self.after_seq is None or self.wait_ms is None:
-            default_null(self, "after_seq", 0)
-            default_null(self, "wait_ms", 0)
-        if self.after_seq > U64_MAX or self.wait_ms > U64_MAX or (self.max_bytes or 0) > U64_MAX:
-            check_u64("afterSeq", self.after_seq)
-            check_u64("maxBytes", self.max_bytes)
-            check_u64("waitMs", self.wait_ms)
-
-
 class ProcessReadResult(WireStruct, frozen=True):
-    """`chunks` must stay the first member: the codec builds large results around it."""
+    """Retained output, and how the process stands."""
+
+    BULK = ("chunks",)
 
     chunks: list[OutputChunk]
     next_seq: int
@@ -180,12 +183,15 @@ class ProcessReadResult(WireStruct, frozen=True):
     evicted_bytes: int = 0
 
     @property
-    def output_size(self) -> int:
+    def bulk_bytes(self) -> int:
         """Bytes of output in all chunks together."""
         if not self.chunks:
             return 0
         last = self.chunks[-1]
         return last.offset + len(last.chunk) - self.chunks[0].offset
+
+    def bytes_beside_bulk(self, element_bytes: int) -> int:
+        return 512 + len(self.chunks) * element_bytes
 
     def cut_to(self, size: int, size_of: Callable[[Self], int]) -> Self:
         """This result with only as many chunks as make `size_of` it at most `size` bytes, but at least one."""
@@ -204,20 +210,43 @@ class ProcessReadResult(WireStruct, frozen=True):
         return msgspec.structs.replace(self, chunks=self.chunks[:count], next_seq=self.chunks[count - 1].seq + 1)
 
 
-class ProcessWriteParams(WireStruct, frozen=True):
-    """Input for the child. `write_id` makes a repetition harmless; seed-era clients send none."""
+class ProcessReadParams(ProcessRequest, frozen=True):
+    """Retained output after `after_seq` (exclusive); `max_bytes` None is without limit; waits up to
+    `wait_ms`.
+    """
 
-    process_id: str
-    chunk: bytes
-    write_id: str | None = None
-    offset: U64OrDefault | None = None
-    """Bytes of input accepted before this chunk; what was accepted already is cut off."""
-    session_id: str | None = None
+    METHOD = "process/read"
+    RESULT = ProcessReadResult
+    REPEATABLE = True
+    OBSERVABLE = True
+
+    returns_at_exit: ClassVar[bool] = False
+    """Whether the exit of the process ends a wait, although a stream may still be open."""
+
+    after_seq: U64OrDefault = 0
+    max_bytes: U64OrDefault | None = None
+    wait_ms: U64OrDefault = 0
+    session_id: Name | None = None
+
+    @property
+    def asks_for_kept_output(self) -> bool:
+        return not self.wait_ms
 
     def __post_init__(self) -> None:
-        if self.write_id == "":
-            raise ValueError("writeId must not be empty")
-        check_u64("offset", self.offset)
+        # Reads are the most frequent requests: the usual case is three comparisons.
+        if self.after_seq is None or self.wait_ms is None:
+            default_null(self, "after_seq", 0)
+            default_null(self, "wait_ms", 0)
+        if self.after_seq > U64_MAX or self.wait_ms > U64_MAX or (self.max_bytes or 0) > U64_MAX:
+            check_u64("afterSeq", self.after_seq)
+            check_u64("maxBytes", self.max_bytes)
+            check_u64("waitMs", self.wait_ms)
+
+
+class SeedReadParams(ProcessReadParams, frozen=True):
+    """A read of a client of the first generation (`protocol.dialect`)."""
+
+    returns_at_exit = True
 
 
 class ProcessWriteResult(WireStruct, frozen=True):
@@ -233,15 +262,40 @@ class ProcessWriteResult(WireStruct, frozen=True):
             raise ValueError("`accepted` must be true with status `accepted`, and only then")
 
 
+class ProcessWriteParams(ProcessRequest, frozen=True):
+    """Input for the child. `write_id` makes a repetition harmless; seed-era clients send none."""
+
+    METHOD = "process/write"
+    RESULT = ProcessWriteResult
+    BULK = ("chunk",)
+
+    chunk: bytes
+    write_id: Name | None = None
+    offset: U64OrDefault | None = None
+    """Bytes of input accepted before this chunk; what was accepted already is cut off."""
+    session_id: Name | None = None
+
+    @property
+    def may_repeat(self) -> bool:
+        return self.write_id is not None
+
+    def __post_init__(self) -> None:
+        if self.write_id == "":
+            raise ValueError("writeId must not be empty")
+        check_u64("offset", self.offset)
+
+
 _SIGNALS = {number.name: int(number) for number in signals.Signals} | {"interrupt": int(signals.SIGINT)}
 
 
-class ProcessSignalParams(WireStruct, frozen=True):
+class ProcessSignalParams(ProcessRequest, frozen=True):
     """`interrupt`, or the POSIX name of a signal that this system has (`SIGTERM`)."""
 
-    process_id: str
-    signal: str
-    session_id: str | None = None
+    METHOD = "process/signal"
+    RESULT = Empty
+
+    signal: Name
+    session_id: Name | None = None
 
     def __post_init__(self) -> None:
         if self.signal not in _SIGNALS:
@@ -254,59 +308,58 @@ class ProcessSignalParams(WireStruct, frozen=True):
         return _SIGNALS[self.signal]
 
 
-class ProcessTerminateParams(WireStruct, frozen=True):
-    """Ends the process and all its attributed descendants: at once, or `graceful`ly, with `timeout_ms` (None:
-    5000) between SIGTERM and SIGKILL.
-    """
-
-    process_id: str
-    mode: Literal["force", "graceful"] | None = None
-    timeout_ms: Millis | None = None
-    session_id: str | None = None
-
-
 class ProcessTerminateResult(WireStruct, frozen=True):
     """Whether the process had not yet exited."""
 
     running: bool
 
 
-class ProcessCloseStdinParams(WireStruct, frozen=True):
+class ProcessTerminateParams(ProcessRequest, frozen=True):
+    """Ends the process and all its attributed descendants: at once, or `graceful`ly, with `timeout_ms` (None:
+    5000) between SIGTERM and SIGKILL.
+    """
+
+    METHOD = "process/terminate"
+    RESULT = ProcessTerminateResult
+    REPEATABLE = True
+
+    mode: Literal["force", "graceful"] | None = None
+    timeout_ms: Millis | None = None
+    session_id: Name | None = None
+
+
+class ProcessCloseStdinParams(ProcessRequest, frozen=True):
     """End of input."""
 
-    process_id: str
-    session_id: str | None = None
+    METHOD = "process/closeStdin"
+    RESULT = ProcessWriteResult
+
+    session_id: Name | None = None
 
 
-class ProcessResizeParams(WireStruct, frozen=True):
+class ProcessResizeParams(ProcessRequest, frozen=True):
     """A new window size for a PTY."""
 
-    process_id: str
+    METHOD = "process/resize"
+    RESULT = Empty
+    REPEATABLE = True
+
     rows: WindowSide
     cols: WindowSide
-    session_id: str | None = None
+    session_id: Name | None = None
 
     def __post_init__(self) -> None:
         if self.rows is None or self.cols is None:
             raise ValueError("invalid `rows` or `cols`: expected integer, got null")
 
 
-class ProcessFlowParams(WireStruct, frozen=True):
+class ProcessFlowParams(ProcessRequest, frozen=True):
     """The owner holds (true) or releases (false) the child's output."""
 
-    process_id: str
+    METHOD = "process/flow"
+    RESULT = Empty
+
     paused: bool
-
-
-class ProcessWaitParams(WireStruct, frozen=True):
-    """Answered at exit, or after `wait_ms` (None: as long as a wait may last)."""
-
-    process_id: str
-    wait_ms: U64OrDefault | None = None
-    session_id: str | None = None
-
-    def __post_init__(self) -> None:
-        check_u64("waitMs", self.wait_ms)
 
 
 class ProcessWaitResult(WireStruct, frozen=True):
@@ -319,10 +372,19 @@ class ProcessWaitResult(WireStruct, frozen=True):
     closed: bool
 
 
-class ProcessListParams(WireStruct, frozen=True):
-    """All processes of a session."""
+class ProcessWaitParams(ProcessRequest, frozen=True):
+    """Answered at exit, or after `wait_ms` (None: as long as a wait may last)."""
 
-    session_id: str | None = None
+    METHOD = "process/wait"
+    RESULT = ProcessWaitResult
+    REPEATABLE = True
+    OBSERVABLE = True
+
+    wait_ms: U64OrDefault | None = None
+    session_id: Name | None = None
+
+    def __post_init__(self) -> None:
+        check_u64("waitMs", self.wait_ms)
 
 
 class ProcessEntry(WireStruct, frozen=True):
@@ -346,11 +408,16 @@ class ProcessListResult(WireStruct, frozen=True):
     processes: list[ProcessEntry]
 
 
-class ProcessSnapshotParams(WireStruct, frozen=True):
-    """Head and tail of what the process has printed."""
+class ProcessListParams(Params, frozen=True):
+    """All processes of a session."""
 
-    process_id: str
-    session_id: str | None = None
+    METHOD = "process/list"
+    RESULT = ProcessListResult
+    FAMILY = "exec"
+    OWNER = Owner.SESSION
+    REPEATABLE = True
+
+    session_id: Name | None = None
 
 
 class StreamBytes(WireStruct, frozen=True):
@@ -364,6 +431,8 @@ class StreamBytes(WireStruct, frozen=True):
 class ProcessSnapshotResult(WireStruct, frozen=True):
     """Head then tail of each stream; where `dropped_bytes` > 0 the hole is after `head_bytes`."""
 
+    BULK = ("stdout", "stderr", "terminal")
+
     stdout: bytes
     stderr: bytes
     terminal: bytes
@@ -374,17 +443,20 @@ class ProcessSnapshotResult(WireStruct, frozen=True):
     exit_code: int | None
     signal: str | None
 
+
+class ProcessSnapshotParams(ProcessRequest, frozen=True):
+    """Head and tail of what the process has printed."""
+
+    METHOD = "process/snapshot"
+    RESULT = ProcessSnapshotResult
+    REPEATABLE = True
+    OBSERVABLE = True
+
+    session_id: Name | None = None
+
     @property
-    def output_size(self) -> int:
-        """Bytes of output in all streams together."""
-        return len(self.stdout) + len(self.stderr) + len(self.terminal)
-
-
-class ProcessScreenParams(WireStruct, frozen=True):
-    """What the terminal shows."""
-
-    process_id: str
-    session_id: str | None = None
+    def asks_for_kept_output(self) -> bool:
+        return True
 
 
 class ScreenCursor(WireStruct, frozen=True):
@@ -407,18 +479,38 @@ class ProcessScreenResult(WireStruct, frozen=True):
     complete: bool
 
 
-class ProcessAttachParams(WireStruct, frozen=True):
+class ProcessScreenParams(ProcessRequest, frozen=True):
+    """What the terminal shows."""
+
+    METHOD = "process/screen"
+    RESULT = ProcessScreenResult
+    REPEATABLE = True
+    OBSERVABLE = True
+
+    session_id: Name | None = None
+
+
+class ProcessAttachResult(WireStruct, frozen=True):
+    """The seq that follows the last one replayed."""
+
+    next_seq: int
+
+
+class ProcessAttachParams(ProcessRequest, frozen=True):
     """Watch a process of another session, under the id `as` (None: its own id).
 
     `after_offset`: how many bytes of output the events up to `after_seq` had; with it a gap is exact.
     """
 
-    process_id: str
-    observe_id: str | None = None
-    session_id: str | None = None
+    METHOD = "process/attach"
+    RESULT = ProcessAttachResult
+    OWNER = Owner.ROUTER
+
+    observe_id: Name | None = None
+    session_id: Name | None = None
     after_seq: U64OrDefault = 0
     after_offset: U64OrDefault | None = None
-    as_: str | None = msgspec.field(name="as", default=None)
+    as_: Name | None = msgspec.field(name="as", default=None)
 
     def __post_init__(self) -> None:
         if self.observe_id is None and self.session_id is None:
@@ -428,22 +520,19 @@ class ProcessAttachParams(WireStruct, frozen=True):
         check_u64("afterOffset", self.after_offset)
 
 
-class ProcessAttachResult(WireStruct, frozen=True):
-    """The seq that follows the last one replayed."""
-
-    next_seq: int
-
-
-class ProcessDetachParams(WireStruct, frozen=True):
+class ProcessDetachParams(ProcessRequest, frozen=True):
     """Watch no longer; `process_id` is the id the process was watched under."""
 
-    process_id: str
+    METHOD = "process/detach"
+    RESULT = Empty
+    OWNER = Owner.ROUTER
 
 
-class ProcessOutput(WireStruct, frozen=True, kw_only=True):
+class ProcessOutput(NotificationParams, frozen=True, kw_only=True):
     """`process/output`: a chunk that has just been read from the child."""
 
-    METHOD: ClassVar[str] = "process/output"
+    METHOD = "process/output"
+    BULK = ("chunk",)
 
     process_id: str
     seq: int
@@ -457,10 +546,10 @@ class ProcessOutput(WireStruct, frozen=True, kw_only=True):
         return cls(process_id=process_id, seq=chunk.seq, stream=chunk.stream, offset=chunk.offset, chunk=chunk.chunk)
 
 
-class ProcessExited(WireStruct, frozen=True):
+class ProcessExited(NotificationParams, frozen=True):
     """`process/exited`: the child has been waited for. 128+n in `exit_code` for signal n."""
 
-    METHOD: ClassVar[str] = "process/exited"
+    METHOD = "process/exited"
 
     process_id: str
     seq: int
@@ -470,21 +559,21 @@ class ProcessExited(WireStruct, frozen=True):
     reason: ExitReason = "exited"
 
 
-class ProcessClosed(WireStruct, frozen=True):
+class ProcessClosed(NotificationParams, frozen=True):
     """`process/closed`: exited, and every output stream is at its end. The last seq of a process."""
 
-    METHOD: ClassVar[str] = "process/closed"
+    METHOD = "process/closed"
 
     process_id: str
     seq: int
 
 
-class ProcessGap(WireStruct, frozen=True):
+class ProcessGap(NotificationParams, frozen=True):
     """`process/gap`: an observer was skipped over `from_seq` to `to_seq` (both included), `bytes` of
     output.
     """
 
-    METHOD: ClassVar[str] = "process/gap"
+    METHOD = "process/gap"
 
     process_id: str
     from_seq: int

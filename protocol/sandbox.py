@@ -1,4 +1,4 @@
-"""The `sandbox` member of requests: what a command or a file request may do (wire-spec section 5.1.3). Shapes only.
+"""`sandbox` member of requests: what a command or a file request may do (docs/protocol.md, "Sandbox"). Shapes only.
 
 In what a managed sandbox permits, an unknown member is refused: it might take away what the others give. Members beside
 the permissions that are not listed here say nothing about them, and are ignored.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from protocol.wire_types import WireStruct
+from protocol.wire_types import PathText, WireStruct
 
 Access = Literal["read", "write", "deny", "none"]
 """`none` is `deny`: not even to be read."""
@@ -34,7 +34,7 @@ class CurrentWorkingDirectory(SpecialPlace, frozen=True, tag="current_working_di
 class ProjectRoots(SpecialPlace, frozen=True, tag="project_roots"):
     """Each of the `workspaceRoots` of the sandbox, or a path below each."""
 
-    subpath: str | None = None
+    subpath: PathText | None = None
 
 
 class TmpDir(SpecialPlace, frozen=True, tag="tmpdir"):
@@ -48,8 +48,8 @@ class SlashTmp(SpecialPlace, frozen=True, tag="slash_tmp"):
 class Unknown(SpecialPlace, frozen=True, tag="unknown"):
     """A place that the client itself does not understand; gives nothing."""
 
-    path: str
-    subpath: str | None = None
+    path: PathText
+    subpath: PathText | None = None
 
 
 class EntryPath(WireStruct, frozen=True, tag_field="type", rename=None, forbid_unknown_fields=True):
@@ -59,13 +59,13 @@ class EntryPath(WireStruct, frozen=True, tag_field="type", rename=None, forbid_u
 class PlainPath(EntryPath, frozen=True, tag="path"):
     """A file or directory with all below it; a `file:` URI or a native absolute path."""
 
-    path: str
+    path: PathText
 
 
 class GlobPattern(EntryPath, frozen=True, tag="glob_pattern"):
     """All paths that match."""
 
-    pattern: str
+    pattern: PathText
 
 
 class SpecialPath(EntryPath, frozen=True, tag="special"):
@@ -122,8 +122,8 @@ class ExternalPermissions(Permissions, frozen=True, tag="external"):
 class PolicyContext(WireStruct, frozen=True):
     """Where the policy was made."""
 
-    cwd: str | None = None
-    workspace_roots: list[str] | None = None
+    cwd: PathText | None = None
+    workspace_roots: list[PathText] | None = None
 
 
 class Sandbox(WireStruct, frozen=True):
@@ -131,8 +131,8 @@ class Sandbox(WireStruct, frozen=True):
 
     permissions: ManagedPermissions | DisabledPermissions | ExternalPermissions
     windows_sandbox_level: Literal["disabled", "restricted-token", "elevated", "mxc"]
-    cwd: str | None = None
-    workspace_roots: list[str] | None = None
+    cwd: PathText | None = None
+    workspace_roots: list[PathText] | None = None
     policy_context: PolicyContext | None = None
     use_legacy_landlock: bool = False
 

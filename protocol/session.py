@@ -1,36 +1,17 @@
-"""`initialize` and `initialized`: the handshake of a connection (wire-spec section 3)."""
+"""`initialize` and `initialized`: the handshake of a connection (docs/protocol.md, "initialize")."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from protocol.environment import EnvironmentInfo
-from protocol.wire_types import MessageBytes, Millis, WireStruct
+from protocol.requests import Owner, Params
+from protocol.wire_types import MessageBytes, Millis, Name, NotificationParams, WireStruct
 
 PROTOCOL_VERSION = "exec-server.v0"
 MAX_MESSAGE_BYTES = 64 << 20
 """The longest message for a client that has not said what it can take."""
-
-
-class InitializeParams(WireStruct, frozen=True):
-    """`resume_session_id` is UNSET where the member is absent, which only seed-era clients do; None asks for
-    a new session.
-    """
-
-    client_name: str
-    resume_session_id: str | UnsetType | None = UNSET
-    session_ttl_ms: Millis | None = None
-    """How long this session lives without a connection; at most what the server allows. None: as the server has it."""
-    max_message_bytes: MessageBytes | None = None
-    """The longest message that the client takes; None: 64 MiB."""
-
-    @property
-    def max_message(self) -> int:
-        """The longest message for this client in bytes."""
-        return self.max_message_bytes or MAX_MESSAGE_BYTES
 
 
 class ServerInfo(WireStruct, frozen=True):
@@ -51,9 +32,32 @@ class InitializeResult(WireStruct, frozen=True):
     protocol_version: str = PROTOCOL_VERSION
 
 
-class Initialized(WireStruct, frozen=True):
+class InitializeParams(Params, frozen=True):
+    """`resume_session_id` is UNSET where the member is absent, which only seed-era clients do; None asks for
+    a new session.
+    """
+
+    METHOD = "initialize"
+    RESULT = InitializeResult
+    FAMILY = "initialize"
+    OWNER = Owner.ROUTER
+
+    client_name: Name
+    resume_session_id: Name | UnsetType | None = UNSET
+    session_ttl_ms: Millis | None = None
+    """How long this session lives without a connection; at most what the server allows. None: as the server has it."""
+    max_message_bytes: MessageBytes | None = None
+    """The longest message that the client takes; None: 64 MiB."""
+
+    @property
+    def max_message(self) -> int:
+        """The longest message for this client in bytes."""
+        return self.max_message_bytes or MAX_MESSAGE_BYTES
+
+
+class Initialized(NotificationParams, frozen=True):
     """The client's notification that it has read the result of `initialize`. Its params are ignored, whatever
     they are.
     """
 
-    METHOD: ClassVar[str] = "initialized"
+    METHOD = "initialized"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -11,6 +11,18 @@ MIN_MESSAGE_BYTES = 256 * 1024
 """The least that a client must be able to take: one chunk of output, in base64, with room to spare."""
 MAX_MILLIS = 10 * 365 * 86_400_000
 """Ten years: the longest time that a client may ask for, in milliseconds."""
+
+NAME_CHARACTERS = 1024
+"""Characters that an id or a name may have."""
+PATH_BYTES = 4096
+"""PATH_MAX of Linux: the longest path that a system call takes."""
+PATH_CHARACTERS = 3 * PATH_BYTES + 64
+"""Characters that a path may be written with: each byte as `%xx`, and `file://localhost` before it."""
+
+Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+"""An id, or the name of something."""
+PathText = Annotated[str, msgspec.Meta(max_length=PATH_CHARACTERS)]
+"""A `file:` URI or a native absolute path, as `protocol.paths` reads it."""
 
 if TYPE_CHECKING:
     # A member that is always a number for its reader, although absent and null are allowed on the wire: see
@@ -34,13 +46,30 @@ else:
 class WireStruct(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Params, results and notifications: camelCase on the wire, immutable, and free of cycles."""
 
+    BULK: ClassVar[tuple[str, ...]] = ()
+    """The members, in order, that may be large: bytes, or a list of Structs that have such a member themselves."""
+
+    @property
+    def bulk_bytes(self) -> int:
+        """Bytes in the bulk members together, not encoded."""
+        return sum([len(getattr(self, name) or b"") for name in self.BULK])
+
+    def bytes_beside_bulk(self, element_bytes: int) -> int:
+        """Bytes that the encoding of all else needs, rather more than less. Only for results with bulk members.
+
+        `element_bytes`: what the encoding needs for an element of a list beside its own bulk.
+        """
+        return 512
+
+
+class NotificationParams(WireStruct, frozen=True):
+    """Params of a notification."""
+
+    METHOD: ClassVar[str]
+
 
 class Empty(WireStruct, frozen=True):
     """The result `{}`."""
-
-
-class NoParams(WireStruct, frozen=True, forbid_unknown_fields=True):
-    """Params that may only be absent, null or `{}` (wire-spec section 6.1)."""
 
 
 def check_u64(member: str, value: int | None) -> None:

@@ -56,20 +56,15 @@ from protocol.errors import (
     InvalidRequest,
     ParseError,
 )
-from protocol.filesystem import WriteBlockParams, WriteFileParams
-from protocol.http import HttpBodyDelta, HttpRequestParams
-from protocol.methods import METHODS, Method
+from protocol.methods import METHODS
 from protocol.process import (
-    ProcessOutput,
-    ProcessReadParams,
     ProcessReadResult,
     ProcessScreenParams,
-    ProcessSnapshotParams,
-    ProcessStartParams,
-    ProcessWriteParams,
     ProcessWriteResult,
 )
+from protocol.requests import Params
 from protocol.session import MAX_MESSAGE_BYTES, InitializeParams
+from protocol.wire_types import NotificationParams, WireStruct
 from transport.interface import (
     Drained,
     InputEnded,
@@ -149,7 +144,7 @@ class BridgeActor(GuardedActor):
         self._pending: dict[int, Pending] = {}
         self._reads_out = 0
         self._write_bytes_out = 0
-        self._outbox: deque[tuple[RequestId | None, msgspec.Struct, int]] = deque()
+        self._outbox: deque[tuple[RequestId | None, WireStruct, int]] = deque()
         self._outbox_bytes = 0
         self._congested = False
         self._taking = False
@@ -254,17 +249,15 @@ class BridgeActor(GuardedActor):
         self._close(CLOSE_POLICY, reason)
 
     def _request(self, request: Request) -> None:
-        method = METHODS.get(request.method)
-        if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
+        kind = METHODS.get(request.method)
+        if kind is None or (kind is ProcessScreenParams and not self._settings.screen):
             raise self._dialect.unknown_method(request.method)
-        params = self._codec.decode_params(method, request.params)
+        params = self._codec.decode_params(kind, request.params)
         if isinstance(params, InitializeParams):
             self._initialize(request, params)
             return
-        self._check_phase(method)
-        if isinstance(params, ProcessStartParams):
-            self._dialect.start(params)
-        self._call(request, method, params)
+        self._check_phase(params)
+        self._call(request, self._dialect.translate(params))
 
     def _initialize(self, request: Request, params: InitializeParams) -> None:
         if self._phase is not Phase.NEW:
@@ -277,28 +270,25 @@ class BridgeActor(GuardedActor):
         room = self._codec.room_for_bytes(params.max_message)
         self.send(self._router, Initialize(token, params, room, self._transport.peer.removeprefix("exec-server ")))
 
-    def _check_phase(self, method: Method) -> None:
+    def _check_phase(self, params: Params) -> None:
         if self._phase is Phase.NEW:
-            raise InvalidRequest(f"client must call initialize before using {method.family} methods")
+            raise InvalidRequest(f"client must call initialize before using {params.FAMILY} methods")
         if self._phase is Phase.ATTACHED:
-            raise InvalidRequest(f"client must send initialized before using {method.family} methods")
+            raise InvalidRequest(f"client must send initialized before using {params.FAMILY} methods")
 
-    def _call(self, request: Request, method: Method, params: msgspec.Struct) -> None:
-        write_bytes = written_bytes(params)
+    def _call(self, request: Request, params: Params) -> None:
+        write_bytes = params.bulk_bytes
         if write_bytes:
             limit = self._settings.max_unanswered_write_bytes
             if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
                 raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
-        is_read = isinstance(params, ProcessSnapshotParams) or (
-            isinstance(params, ProcessReadParams) and not params.wait_ms
-        )
+        is_read = params.asks_for_kept_output
         name, target = subject(params, self._session_id)
         since = monotonic() if self._measure else 0.0
         span = None if self._tracer is None else self._tracer.begin(request.method, request.trace)
-        pending = Pending(method.family, name, target, request.id, write_bytes, is_read, request.method, since, span)
+        pending = Pending(params.FAMILY, name, target, request.id, write_bytes, is_read, request.method, since, span)
         token = self._hold(pending)
-        seed = self._dialect.read_returns_when_exited
-        call = Call(token, self.myAddress, request.method, params, seed)
+        call = Call(token, self.myAddress, params)
         if target is None:
             self.send(self._session, call)
         else:
@@ -428,7 +418,7 @@ class BridgeActor(GuardedActor):
         if self._phase is not Phase.CLOSED:
             self._transport_send(self._codec.encode_error(request_id, error))
 
-    def _put_fitting(self, request_id: RequestId, result: msgspec.Struct) -> None:
+    def _put_fitting(self, request_id: RequestId, result: WireStruct) -> None:
         """Send a result that the client can take: a read is cut to what fits, anything else too large is an error."""
         size = self._codec.encoded_size_hint(result)
         if size > self._max_message and isinstance(result, ProcessReadResult):
@@ -440,7 +430,7 @@ class BridgeActor(GuardedActor):
             return
         self._put(request_id, result, size)
 
-    def _put(self, request_id: RequestId | None, message: msgspec.Struct, size: int) -> None:
+    def _put(self, request_id: RequestId | None, message: WireStruct, size: int) -> None:
         """Send a result, or with `request_id` None a notification, of about `size` bytes, rather less than that.
 
         It is kept unencoded while the client has enough to take.
@@ -454,9 +444,10 @@ class BridgeActor(GuardedActor):
         if queued + size > self._settings.outbound_high_water:
             self._judge_congestion()
 
-    def _write(self, request_id: RequestId | None, message: msgspec.Struct, size: int) -> None:
+    def _write(self, request_id: RequestId | None, message: WireStruct, size: int) -> None:
         self._written += 1
         if request_id is None:
+            assert isinstance(message, NotificationParams)
             self._carry(self._codec.encode_notification(message))
         elif size > PIECEMEAL_ABOVE:
             self._piecemeal_bytes += size
@@ -470,7 +461,7 @@ class BridgeActor(GuardedActor):
             self._tally_later()
         self._transport.send(data)
 
-    def _pieces(self, request_id: RequestId, result: msgspec.Struct, size: int) -> Iterator[bytes]:
+    def _pieces(self, request_id: RequestId, result: WireStruct, size: int) -> Iterator[bytes]:
         try:
             for piece in self._codec.encode_result_pieces(request_id, result):
                 self._written += 1
@@ -627,21 +618,6 @@ class BridgeActor(GuardedActor):
             self.send(self._router, BridgeClosed(self._session_id, True))
 
 
-def written_bytes(params: msgspec.Struct) -> int:
-    """Bytes that a request brings, to a process, a file or a web server: they are kept until it is answered."""
-    if isinstance(params, (ProcessWriteParams, WriteBlockParams)):
-        return len(params.chunk)
-    if isinstance(params, WriteFileParams):
-        return len(params.data_base64)
-    if isinstance(params, HttpRequestParams):
-        return len(params.body_base64 or b"")
-    return 0
-
-
-def size_of(notification: msgspec.Struct) -> int:
+def size_of(notification: NotificationParams) -> int:
     """Bytes that a notification takes, rather less than that."""
-    if type(notification) is ProcessOutput:
-        return NOTIFICATION_BYTES + len(notification.chunk) * 4 // 3
-    if type(notification) is HttpBodyDelta:
-        return NOTIFICATION_BYTES + len(notification.delta_base64) * 4 // 3
-    return NOTIFICATION_BYTES
+    return NOTIFICATION_BYTES + notification.bulk_bytes * 4 // 3

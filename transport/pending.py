@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.base.messages import ProcessLost, ServiceLost
-from protocol.process import ProcessAttachParams, ProcessDetachParams
+from protocol.requests import Owner, Params
 
 
 class PendingRequests(msgspec.Struct, frozen=True, gc=False):
@@ -21,12 +21,12 @@ class PendingRequests(msgspec.Struct, frozen=True, gc=False):
     session_id: str | None
 
 
-def subject(params: msgspec.Struct, own_session: str | None) -> tuple[str | None, str | None]:
+def subject(params: Params, own_session: str | None) -> tuple[str | None, str | None]:
     """The process and the session that a request is about, as `PendingRequests` has them."""
+    if params.OWNER is Owner.ROUTER:
+        return None, None  # it answers whatever becomes of a process, and finds other sessions itself
     name = getattr(params, "process_id", None)
-    if isinstance(params, (ProcessAttachParams, ProcessDetachParams)):
-        name = None  # the router answers these, whatever becomes of the process
-    session = None if isinstance(params, ProcessAttachParams) else getattr(params, "session_id", None)
+    session = getattr(params, "session_id", None)
     return name, None if session == own_session else session
 
 

@@ -19,7 +19,9 @@ from protocol.process import (
     ProcessStartParams,
     ProcessStartResult,
 )
+from protocol.requests import Params
 from protocol.session import InitializeParams, InitializeResult
+from protocol.wire_types import NotificationParams, WireStruct
 
 Address = Any
 """A thespian.actors.ActorAddress; Thespian has no types of its own to offer."""
@@ -92,7 +94,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     """To a bridge: the result of the request it gave this token."""
 
     token: int
-    result: msgspec.Struct
+    result: WireStruct
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False):
@@ -105,7 +107,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
 class Notify(msgspec.Struct, frozen=True, gc=False):
     """Router to bridge: one notification for the client, in the order of its process."""
 
-    notification: msgspec.Struct
+    notification: NotificationParams
 
 
 class Probe(msgspec.Struct, frozen=True, gc=False):
@@ -195,14 +197,12 @@ class OutputReleased(msgspec.Struct, frozen=True, gc=False):
 class Call(msgspec.Struct, frozen=True, gc=False):
     """One request of a client: bridge to ConnectionActor, and on to the ProcessActor that it names.
 
-    Answered to `bridge` with this token, exactly once. `seed` is true for a client of the seed era.
+    Answered to `bridge` with this token, exactly once.
     """
 
     token: int
     bridge: Address
-    method: str
-    params: msgspec.Struct
-    seed: bool = False
+    params: Params
 
 
 class OpenService(msgspec.Struct, frozen=True, gc=False):

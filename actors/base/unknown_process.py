@@ -13,10 +13,10 @@ from protocol.process import (
     ProcessWriteParams,
     ProcessWriteResult,
 )
-from protocol.wire_types import Empty
+from protocol.wire_types import Empty, WireStruct
 
 
-def unknown_process_answer(params: msgspec.Struct, process_id: str) -> msgspec.Struct | ExecServerError:
+def unknown_process_answer(params: msgspec.Struct, process_id: str) -> WireStruct | ExecServerError:
     """What a request about a process that is not there is answered with (wire-spec 5.3 to 5.6)."""
     match params:
         case ProcessWriteParams() | ProcessCloseStdinParams():

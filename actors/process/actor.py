@@ -79,7 +79,7 @@ from protocol.process import (
     Stream,
 )
 from protocol.sandbox import to_enforce
-from protocol.wire_types import Empty
+from protocol.wire_types import Empty, WireStruct
 
 DRAINED_AT_EXIT = 1 << 20
 """Bytes of a stream that are read before `exited` is sent, so that a short command's output comes before its exit."""
@@ -257,44 +257,44 @@ class ProcessActor(GuardedActor):
         if answer is not None:
             self.send(call.bridge, Answer(call.token, answer))
 
-    def _answer(self, call: Call) -> msgspec.Struct | None:
+    def _answer(self, call: Call) -> WireStruct | None:
         """The answer, or None where it comes later. Raises ExecServerError."""
         if self._state is State.FAILED:
             answer = unknown_process_answer(call.params, self._process_id)
             if isinstance(answer, ExecServerError):
                 raise answer
             return answer
-        method = self._requests.get(type(call.params))
+        method = self._requests.get(call.params.METHOD)
         if method is None:
-            raise InternalError(f"a process cannot answer {call.method}")
+            raise InternalError(f"a process cannot answer {call.params.METHOD}")
         return method(self, call, call.params)
 
-    def _read(self, call: Call, params: ProcessReadParams) -> msgspec.Struct | None:
+    def _read(self, call: Call, params: ProcessReadParams) -> WireStruct | None:
         if not params.wait_ms:
             return self._record.read(params)
-        answer = self._record.news(params, call.seed)
+        answer = self._record.news(params)
         if answer is None:
-            self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), params.wait_ms / 1000)
+            self._waits.add(LongPoll(call.token, call.bridge, params), params.wait_ms / 1000)
         return answer
 
-    def _wait(self, call: Call, params: ProcessWaitParams) -> msgspec.Struct | None:
+    def _wait(self, call: Call, params: ProcessWaitParams) -> WireStruct | None:
         if self._record.exit is not None or params.wait_ms == 0:
             return self._record.wait()
         seconds = MAX_WAIT_S if params.wait_ms is None else params.wait_ms / 1000
-        self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), seconds)
+        self._waits.add(LongPoll(call.token, call.bridge, params), seconds)
         return None
 
-    def _snapshot(self, call: Call, params: ProcessSnapshotParams) -> msgspec.Struct:
+    def _snapshot(self, call: Call, params: ProcessSnapshotParams) -> WireStruct:
         return self._record.snapshot()
 
-    def _show_screen(self, call: Call, params: ProcessScreenParams) -> msgspec.Struct | None:
+    def _show_screen(self, call: Call, params: ProcessScreenParams) -> WireStruct | None:
         start = self._start.params
         if not start.tty:
             raise InvalidParams(f"process {self._process_id} has no terminal", {"kind": "notATerminal"})
         if self._screen is None:
             self._screen = Screen(*self._size)
 
-        def done(answer: msgspec.Struct | ExecServerError) -> None:
+        def done(answer: WireStruct | ExecServerError) -> None:
             # In the renderer's thread: an actor may send from any thread of the engine.
             if isinstance(answer, ExecServerError):
                 self.send(call.bridge, Failure(call.token, answer))
@@ -304,12 +304,12 @@ class ProcessActor(GuardedActor):
         self._screen.render(self._record, done)
         return None
 
-    def _signal(self, call: Call, params: ProcessSignalParams) -> msgspec.Struct:
+    def _signal(self, call: Call, params: ProcessSignalParams) -> WireStruct:
         if self._state is State.RUNNING and self._child is not None:
             self._child.signal_group(params.number)
         return Empty()
 
-    def _resize(self, call: Call, params: ProcessResizeParams) -> msgspec.Struct:
+    def _resize(self, call: Call, params: ProcessResizeParams) -> WireStruct:
         if not self._start.params.tty:
             raise InvalidParams(f"process {self._process_id} has no terminal to resize")
         if self._child is not None and self._child.master is not None:
@@ -321,12 +321,12 @@ class ProcessActor(GuardedActor):
                 self._screen.resize(self._record, params.rows, params.cols)
         return Empty()
 
-    def _flow(self, call: Call, params: ProcessFlowParams) -> msgspec.Struct:
+    def _flow(self, call: Call, params: ProcessFlowParams) -> WireStruct:
         self._held_by = call.bridge if params.paused else None
         self._apply_hold()
         return Empty()
 
-    def _terminate(self, call: Call, params: ProcessTerminateParams) -> msgspec.Struct:
+    def _terminate(self, call: Call, params: ProcessTerminateParams) -> WireStruct:
         grace_s = 0.0
         if params.mode == "graceful":
             grace_s = GRACEFUL_S if params.timeout_ms is None else params.timeout_ms / 1000
@@ -341,14 +341,14 @@ class ProcessActor(GuardedActor):
 
     # -- input ----------------------------------------------------------------------------------------------------
 
-    def _write(self, call: Call, params: ProcessWriteParams) -> msgspec.Struct | None:
+    def _write(self, call: Call, params: ProcessWriteParams) -> WireStruct | None:
         if self._state is not State.RUNNING or not self._input.open:
             return self._input.result("accepted" if self._input.has_taken(params.write_id) else "stdinClosed")
         self._stir()
         self._input.offer(Write(call.token, call.bridge, params.write_id, params.chunk, params.offset))
         return None
 
-    def _close_stdin(self, call: Call, params: ProcessCloseStdinParams) -> msgspec.Struct | None:
+    def _close_stdin(self, call: Call, params: ProcessCloseStdinParams) -> WireStruct | None:
         if self._state is not State.RUNNING or not self._input.open:
             return self._input.result("stdinClosed")
         end_of_file = None
@@ -694,15 +694,15 @@ class ProcessActor(GuardedActor):
             self._state = State.CLOSED
             self.send(self._connection, ProcessEnded(self._process_id))
 
-    _requests: ClassVar[dict[type, Callable[[Any, Call, Any], msgspec.Struct | None]]] = {
-        ProcessReadParams: _read,
-        ProcessWriteParams: _write,
-        ProcessCloseStdinParams: _close_stdin,
-        ProcessWaitParams: _wait,
-        ProcessSnapshotParams: _snapshot,
-        ProcessScreenParams: _show_screen,
-        ProcessSignalParams: _signal,
-        ProcessResizeParams: _resize,
-        ProcessFlowParams: _flow,
-        ProcessTerminateParams: _terminate,
+    _requests: ClassVar[dict[str, Callable[[Any, Call, Any], WireStruct | None]]] = {
+        ProcessReadParams.METHOD: _read,
+        ProcessWriteParams.METHOD: _write,
+        ProcessCloseStdinParams.METHOD: _close_stdin,
+        ProcessWaitParams.METHOD: _wait,
+        ProcessSnapshotParams.METHOD: _snapshot,
+        ProcessScreenParams.METHOD: _show_screen,
+        ProcessSignalParams.METHOD: _signal,
+        ProcessResizeParams.METHOD: _resize,
+        ProcessFlowParams.METHOD: _flow,
+        ProcessTerminateParams.METHOD: _terminate,
     }

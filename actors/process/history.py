@@ -119,16 +119,16 @@ class ProcessHistory:
             evicted_bytes=self._log.evicted_bytes,
         )
 
-    def news(self, params: ProcessReadParams, seed: bool) -> ProcessReadResult | None:
+    def news(self, params: ProcessReadParams) -> ProcessReadResult | None:
         """The answer to a read that may wait, or None where there is nothing new for it.
 
-        Closed, or an exit that was not told yet, is news; for a client of the seed every exit is (wire-spec 10).
+        Closed, or an exit that was not told yet, is news; with `returns_at_exit` every exit is.
         """
         if self._log.next_seq - 1 > params.after_seq:
             result = self.read(params)
             if result.chunks or self.exit is not None:
                 return result
-        if self.closed_event is not None or (seed and self.exit is not None):
+        if self.closed_event is not None or (params.returns_at_exit and self.exit is not None):
             return self.read(params)
         return None
 
@@ -146,7 +146,7 @@ class ProcessHistory:
     def answer(self, waiter: LongPoll) -> ProcessReadResult | ProcessWaitResult | None:
         """What a waiting request can be answered now, or None where it goes on waiting."""
         if isinstance(waiter.params, ProcessReadParams):
-            return self.news(waiter.params, waiter.seed)
+            return self.news(waiter.params)
         return None if self.exit is None else self.wait()
 
     def answer_anyway(self, waiter: LongPoll) -> ProcessReadResult | ProcessWaitResult:

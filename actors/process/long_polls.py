@@ -9,6 +9,8 @@ import msgspec
 from actors.base.deadlines import Deadlines
 from actors.base.messages import Address
 from actors.base.settings import MAX_WAIT_S
+from protocol.requests import Params
+from protocol.wire_types import WireStruct
 
 
 class LongPoll(msgspec.Struct, frozen=True, gc=False):
@@ -16,11 +18,10 @@ class LongPoll(msgspec.Struct, frozen=True, gc=False):
 
     token: int
     bridge: Address
-    params: msgspec.Struct
-    seed: bool
+    params: Params
 
 
-Judge = Callable[[LongPoll], msgspec.Struct | None]
+Judge = Callable[[LongPoll], WireStruct | None]
 """The answer that a waiter can have now, or None where it goes on waiting."""
 
 
@@ -43,7 +44,7 @@ class LongPolls:
         self._waiters[self._serial] = waiter
         self._deadlines.set(("wait", self._serial), min(seconds, MAX_WAIT_S))
 
-    def take_ready(self, judge: Judge) -> list[tuple[LongPoll, msgspec.Struct]]:
+    def take_ready(self, judge: Judge) -> list[tuple[LongPoll, WireStruct]]:
         """Those that can be answered now, with their answers."""
         ready = []
         for serial, waiter in list(self._waiters.items()):

@@ -13,13 +13,14 @@ from actors.system.child.environment import server_environment
 from actors.system.pool import FILE_POOL
 from protocol.environment import CapabilitiesDiscoverV2Result, EnvironmentConfigReadParams
 from protocol.errors import ExecServerError, InternalError
+from protocol.wire_types import WireStruct
 
 
 class LookedUp(msgspec.Struct, frozen=True, gc=False):
     """From a thread to the actor: what became of this call."""
 
     call: Call
-    outcome: msgspec.Struct | ExecServerError
+    outcome: WireStruct | ExecServerError
 
 
 class EnvironmentActor(GuardedActor):
@@ -50,7 +51,7 @@ class EnvironmentActor(GuardedActor):
         except ExecServerError as error:
             outcome = error
         except Exception as error:
-            outcome = InternalError(f"{call.method} failed inside the server: {error!r}")
+            outcome = InternalError(f"{call.params.METHOD} failed inside the server: {error!r}")
         self.send(self.myAddress, LookedUp(call, outcome))
 
     def receiveMsg_LookedUp(self, message: LookedUp, sender: Address) -> None:
@@ -68,7 +69,7 @@ class EnvironmentActor(GuardedActor):
             self.send(message.bridge, Failure(message.token, failure))
 
 
-def _outcome(params: msgspec.Struct) -> msgspec.Struct | ExecServerError:
+def _outcome(params: WireStruct) -> WireStruct | ExecServerError:
     if isinstance(params, EnvironmentConfigReadParams):
         from actors.services.executor_config import read_config  # the TOML libraries are imported in the thread
 

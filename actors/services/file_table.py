@@ -66,9 +66,9 @@ class HandleQueue:
     def _finish_off(self) -> None:
         for call in self.waiting:
             try:
-                self.handle.carry_out(call.params)  # type: ignore[arg-type]
+                self.handle.carry_out(call.params)  # type: ignore[arg-type]  # only such are sent to a handle  # type: ignore[arg-type]  # only such are sent to a handle
             except ExecServerError as error:
-                log.info("%s after the end of its session failed: %s", call.method, error.message)
+                log.info("%s after the end of its session failed: %s", call.params.METHOD, error.message)
         try:
             self.handle.close()
         except ExecServerError as error:

@@ -51,6 +51,7 @@ from protocol.filesystem import (
     WriteFileParams,
 )
 from protocol.sandbox import to_enforce
+from protocol.wire_types import WireStruct
 
 AT_ONCE = 4
 """Requests of a session that are carried out at the same time; the others wait in the order in which they came."""
@@ -60,7 +61,7 @@ ON_HANDLES = (OpenParams, ReadBlockParams, WriteBlockParams, CloseParams)
 CHANGING = (WriteFileParams, CreateDirectoryParams, RemoveParams, CopyParams)
 """Requests without a handle that are carried out even if nobody hears the answer any more."""
 
-Outcome = msgspec.Struct | ExecServerError
+Outcome = WireStruct | ExecServerError
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
@@ -301,25 +302,25 @@ class FilesActor(GuardedActor):
             self.send(message.bridge, Failure(message.token, failure))
 
 
-def outcome_of(call: Call, work: Callable[[], msgspec.Struct]) -> Outcome:
+def outcome_of(call: Call, work: Callable[[], WireStruct]) -> Outcome:
     """The result of a request, or the error that it ended in."""
     try:
         return work()
     except ExecServerError as error:
         return error
     except Exception as error:
-        log.exception("%s failed", call.method)
-        return InternalError(f"{call.method} failed inside the server: {error!r}")
+        log.exception("%s failed", call.params.METHOD)
+        return InternalError(f"{call.params.METHOD} failed inside the server: {error!r}")
 
 
-def carry_out_for(lane: HandleQueue | None, call: Call, room: int | None) -> msgspec.Struct:
+def carry_out_for(lane: HandleQueue | None, call: Call, room: int | None) -> WireStruct:
     """A request, on its handle if it names one; its result. Blocks. Raises ExecServerError.
 
     `room`: bytes of content that the client takes. There are no handles in a sandbox: `carry_out` refuses them.
     """
     params = call.params
     if lane is not None and to_enforce(getattr(params, "sandbox", None)) is None:
-        return lane.handle.carry_out(params)  # type: ignore[arg-type]
+        return lane.handle.carry_out(params)  # type: ignore[arg-type]  # only such name a handle  # type: ignore[arg-type]  # only such name a handle
     if isinstance(params, WatchMissingParams):
         return WatchMissingResult(Watch(params).is_pending())
     return carry_out(params, room)

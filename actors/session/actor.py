@@ -61,13 +61,13 @@ from actors.base.messages import (
     StartFailed,
     StartProcess,
 )
-from actors.base.services import SERVICES, Services
+from actors.base.services import Services
 from actors.base.unknown_process import unknown_process_answer
 from actors.session import audit
 from actors.session.fair_release import FairRelease
 from actors.session.start_rules import check_start
 from actors.system.limit_warnings import near
-from protocol.environment import EnvironmentStatus
+from protocol.environment import EnvironmentInfoParams, EnvironmentStatus, EnvironmentStatusParams
 from protocol.errors import (
     ExecServerError,
     InternalError,
@@ -77,7 +77,6 @@ from protocol.errors import (
     ShuttingDown,
     UnknownProcess,
 )
-from protocol.methods import METHODS
 from protocol.paths import cwd_path, path_uri
 from protocol.process import (
     ProcessAttachParams,
@@ -85,20 +84,12 @@ from protocol.process import (
     ProcessEntry,
     ProcessListParams,
     ProcessListResult,
-    ProcessReadParams,
-    ProcessScreenParams,
-    ProcessSnapshotParams,
     ProcessStartParams,
-    ProcessWaitParams,
 )
-from protocol.wire_types import NoParams
+from protocol.requests import NoParams, ProcessRequest
 
 REMEMBERED_BRIDGES = 4
 """How many former bridges of a session are known: one that was displaced may have sent requests before it knew."""
-
-
-READING = (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams, ProcessScreenParams)
-"""What an observer may ask of a process that it watches."""
 
 
 @dataclass(slots=True)
@@ -231,12 +222,10 @@ class ConnectionActor(GuardedActor):
                 self._detach(message, message.params)
             case NoParams():
                 self._answer_environment(message)
+            case ProcessRequest() as params:
+                self._pass_on(message, params.process_id)
             case params:
-                family = METHODS[message.method].family
-                if family in SERVICES:
-                    self.send(self._service(family), message)
-                else:
-                    self._pass_on(message, params.process_id)  # type: ignore[attr-defined]
+                self.send(self._service(params.FAMILY), message)
 
     def _service(self, family: str) -> Address:
         assert self._open is not None
@@ -254,9 +243,7 @@ class ConnectionActor(GuardedActor):
             self._tell(process, message)
         elif process_id not in self._attachments:
             self._answer_unknown(message, process_id)
-        elif isinstance(
-            message.params, (ProcessReadParams, ProcessWaitParams, ProcessSnapshotParams, ProcessScreenParams)
-        ):
+        elif message.params.OBSERVABLE:
             assert self._open is not None
             self.send(self._router, ReadObserved(self._open.session_id, process_id, message))
         else:
@@ -371,13 +358,13 @@ class ConnectionActor(GuardedActor):
 
     def _answer_environment(self, message: Call) -> None:
         assert self._open is not None
-        match message.method:
-            case "environment/info":
+        match message.params:
+            case EnvironmentInfoParams():
                 self.send(message.bridge, Answer(message.token, self._open.settings.environment))
-            case "environment/status":
+            case EnvironmentStatusParams():
                 self.send(message.bridge, Answer(message.token, EnvironmentStatus()))
-            case method:
-                self.send(message.bridge, Failure(message.token, MethodNotFound(method)))
+            case params:
+                self.send(message.bridge, Failure(message.token, MethodNotFound(params.METHOD)))
 
     def receiveMsg_Describe(self, message: Describe, router: Address) -> None:
         if self._open is not None:

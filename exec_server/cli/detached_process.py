@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from exec_server.cli.detached_sessions import Kept, KeptSessions
 from exec_server.cli.exit_status import CliError
@@ -18,17 +18,13 @@ from protocol.process import (
     ProcessCloseStdinParams,
     ProcessEntry,
     ProcessListParams,
-    ProcessListResult,
     ProcessReadParams,
-    ProcessReadResult,
     ProcessResizeParams,
     ProcessSignalParams,
     ProcessTerminateParams,
-    ProcessTerminateResult,
     ProcessWaitParams,
     ProcessWaitResult,
     ProcessWriteParams,
-    ProcessWriteResult,
 )
 
 READ_BYTES = 1 << 20
@@ -69,7 +65,7 @@ class KeptProcess:
                 session_id=self._session_id,
             )
             try:
-                result = cast(ProcessReadResult, await self._client.call("process/read", params))
+                result = await self._client.call(params)
             except InvalidRequest:
                 raise CliError(f"{self._id}: the server has forgotten it") from None
             for event in feed.read(result):
@@ -82,29 +78,29 @@ class KeptProcess:
         self._writes += 1
         write_id = f"{self._write_prefix}-{self._writes}"
         params = ProcessWriteParams(self._id, data, write_id, session_id=self._session_id)
-        result = cast(ProcessWriteResult, await self._client.call("process/write", params))
+        result = await self._client.call(params)
         if result.status != "accepted":
             raise BrokenPipeError(f"{self._id} reads no input")
 
     async def close_stdin(self) -> None:
-        await self._client.call("process/closeStdin", ProcessCloseStdinParams(self._id, self._session_id))
+        await self._client.call(ProcessCloseStdinParams(self._id, self._session_id))
 
     async def resize(self, rows: int, cols: int) -> None:
-        await self._client.call("process/resize", ProcessResizeParams(self._id, rows, cols, self._session_id))
+        await self._client.call(ProcessResizeParams(self._id, rows, cols, self._session_id))
 
     async def signal(self, signal: int | str) -> None:
-        await self._client.call("process/signal", ProcessSignalParams(self._id, str(signal), self._session_id))
+        await self._client.call(ProcessSignalParams(self._id, str(signal), self._session_id))
 
     async def terminate(self, grace: float = 5.0) -> bool:
         params = ProcessTerminateParams(self._id, "graceful", round(grace * 1000), self._session_id)
-        return cast(ProcessTerminateResult, await self._client.call("process/terminate", params)).running
+        return (await self._client.call(params)).running
 
     async def wait(self) -> ProcessWaitResult:
         """How it ended, once it has. Raises CliError if nobody knows any more."""
         while True:
             params = ProcessWaitParams(self._id, WAIT_MS, self._session_id)
             try:
-                result = cast(ProcessWaitResult, await self._client.call("process/wait", params))
+                result = await self._client.call(params)
             except InvalidRequest:
                 raise CliError(f"{self._id}: the server has forgotten it") from None
             if result.exited:
@@ -131,11 +127,11 @@ async def listed(client: ExecServerClient, store: KeptSessions, name: str | None
     gone = {}
     for session, kept in sessions.items():
         try:
-            result = await client.call("process/list", ProcessListParams(kept.session_id))
+            result = await client.call(ProcessListParams(kept.session_id))
         except InvalidRequest:
             gone[session] = kept
             continue
-        found += [Listed(session, kept, entry) for entry in cast(ProcessListResult, result).processes]
+        found += [Listed(session, kept, entry) for entry in result.processes]
     await store.forget(gone)
     if name in gone:
         raise CliError(f"session {name} is gone: nobody was connected for longer than it was kept, or the server ended")

@@ -9,58 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-
-from msgspec import Struct
+from typing import Any, Generic, cast
 
 from exec_server.client.errors import TransportDisconnected
-from protocol.filesystem import CanonicalizeParams, GetMetadataParams, ReadDirectoryParams, ReadFileParams, WalkParams
-from protocol.process import (
-    ProcessListParams,
-    ProcessReadParams,
-    ProcessResizeParams,
-    ProcessScreenParams,
-    ProcessSnapshotParams,
-    ProcessStartParams,
-    ProcessTerminateParams,
-    ProcessWaitParams,
-    ProcessWriteParams,
-)
-from protocol.wire_types import NoParams
-
-_REPEATABLE = (
-    NoParams,
-    CanonicalizeParams,
-    GetMetadataParams,
-    ReadDirectoryParams,
-    ReadFileParams,
-    WalkParams,
-    ProcessListParams,
-    ProcessReadParams,
-    ProcessResizeParams,
-    ProcessScreenParams,
-    ProcessSnapshotParams,
-    ProcessTerminateParams,
-    ProcessWaitParams,
-)
+from protocol.process import ProcessStartParams
+from protocol.requests import Params, ParamsFor, ResultT
+from protocol.wire_types import WireStruct
 
 
-def may_repeat(params: Struct) -> bool:
-    """Whether a request that may have been carried out can be sent again without doing anything twice."""
-    if isinstance(params, ProcessWriteParams):
-        return params.write_id is not None
-    return isinstance(params, _REPEATABLE)
-
-
-class Call:
+class Call(Generic[ResultT]):
     """One request, and the future of its result. `sent`: it may have reached the server. `repeat`: it may be sent again
     all the same.
     """
 
-    __slots__ = ("future", "method", "params", "repeat", "sent", "token")
+    __slots__ = ("future", "params", "repeat", "sent", "token")
 
-    def __init__(self, token: int, method: str, params: Struct, future: asyncio.Future[Struct], repeat: bool) -> None:
+    def __init__(self, token: int, params: Params, future: asyncio.Future[ResultT], repeat: bool) -> None:
         self.token = token
-        self.method = method
         self.params = params
         self.future = future
         self.repeat = repeat
@@ -72,22 +37,22 @@ class Calls:
 
     def __init__(self) -> None:
         self._token = 0
-        self._open: dict[int, Call] = {}
+        self._open: dict[int, Call[Any]] = {}
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[Call[Any]]:
         return iter(list(self._open.values()))
 
-    def add(self, method: str, params: Struct, repeat: bool = False) -> Call:
+    def add(self, params: ParamsFor[ResultT], repeat: bool = False) -> Call[ResultT]:
         """A new request; `repeat` if this one may be sent again although others of its kind may not."""
         self._token += 1
         token = self._token
-        call = self._open[token] = Call(
-            token, method, params, asyncio.get_running_loop().create_future(), repeat or may_repeat(params)
-        )
-        call.future.add_done_callback(lambda _: self._open.pop(token, None))
+        future: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
+        request = cast(Params, params)
+        call = self._open[token] = Call(token, request, future, repeat or request.may_repeat)
+        future.add_done_callback(lambda _: self._open.pop(token, None))
         return call
 
-    def succeed(self, token: int, result: Struct) -> None:
+    def succeed(self, token: int, result: WireStruct) -> None:
         """The server has answered; an answer that nobody waits for any more is dropped."""
         call = self._open.pop(token, None)
         if call is not None and not call.future.done():
@@ -104,7 +69,7 @@ class Calls:
         for token in list(self._open):
             self.fail(token, error)
 
-    def lose_connection(self, reason: str) -> list[Call]:
+    def lose_connection(self, reason: str) -> list[Call[Any]]:
         """Drop what must not be sent again: starts, which are returned, and what is failed with `reason`.
 
         Everything else stays, to be sent on the next connection in the order of this object.
@@ -118,12 +83,12 @@ class Calls:
             elif isinstance(call.params, ProcessStartParams):
                 starts.append(self._open.pop(call.token))
             else:
-                text = f"{reason}; it is not known whether {call.method} was carried out"
+                text = f"{reason}; it is not known whether {call.params.METHOD} was carried out"
                 self.fail(call.token, TransportDisconnected(text))
         return starts
 
 
-def fail(future: asyncio.Future[Struct], error: Exception) -> None:
+def fail(future: asyncio.Future[Any], error: Exception) -> None:
     """Give a future an exception, which may remain unseen."""
     if not future.done():
         future.set_exception(error)

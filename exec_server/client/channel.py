@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from exec_server.client.calls import Call
 from protocol.errors import ExecServerError
+from protocol.wire_types import NotificationParams, WireStruct
 
 
 class ChannelClosed(Exception):
@@ -18,7 +19,7 @@ class Succeeded(Struct, frozen=True, gc=False):
     """The result of the call with this token."""
 
     token: int
-    result: Struct
+    result: WireStruct
 
 
 class Refused(Struct, frozen=True, gc=False):
@@ -28,7 +29,7 @@ class Refused(Struct, frozen=True, gc=False):
     error: ExecServerError
 
 
-Incoming = Succeeded | Refused | Struct
+Incoming = Succeeded | Refused | NotificationParams
 """The answer to a call, or else the Struct of a notification."""
 
 
@@ -40,7 +41,7 @@ class Channel(Protocol):
     in_process: bool
     """Whether the server is in this process, so that descriptors mean the same to it."""
 
-    def send(self, call: Call) -> None:
+    def send(self, call: Call[Any]) -> None:
         """Queue a request. Its `sent` becomes true when it may be on its way. Does nothing on a closed channel."""
 
     def initialized(self) -> None:

@@ -7,9 +7,8 @@ import os
 import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from exec_server.client.demultiplexer import Demultiplexer, EventStream
@@ -23,10 +22,11 @@ from protocol.process import (
     EnvPolicy,
     ProcessEntry,
     ProcessListParams,
-    ProcessListResult,
     ProcessTerminateParams,
+    ProcessTerminateResult,
     ResourceLimits,
 )
+from protocol.requests import ParamsFor, ResultT
 from protocol.sandbox import Sandbox
 
 END_S = 2.0
@@ -68,12 +68,12 @@ class ExecServerClient:
         """The additions to the wire that the server has in force, by their names in docs/protocol.md."""
         return list(self._session.facts.extensions)
 
-    async def call(self, method: str, params: Struct) -> Struct:
-        """Any request of docs/protocol.md: `await client.call("process/list", ProcessListParams())`.
+    async def call(self, params: ParamsFor[ResultT]) -> ResultT:
+        """Any request of docs/protocol.md, by its params: `result = await client.call(ProcessListParams())`.
 
         Raises the ExecServerError that the server answers with, and TransportDisconnected.
         """
-        return await self._session.call(method, params)
+        return await self._session.call(params)
 
     async def start(
         self,
@@ -136,7 +136,7 @@ class ExecServerClient:
             params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
         entry = self._demultiplexer.add(params.process_id)
         try:
-            entry.start = self._session.post("process/start", params)
+            entry.start = self._session.post(params)
             await entry.start.future
         except BaseException as error:
             self._demultiplexer.remove(entry)
@@ -173,7 +173,7 @@ class ExecServerClient:
 
     async def list(self) -> list[ProcessEntry]:
         """All processes of the session whose record is there, in the order of their starts."""
-        return cast(ProcessListResult, await self._session.call("process/list", ProcessListParams())).processes
+        return (await self._session.call(ProcessListParams())).processes
 
     async def attach(self, process_id: str) -> Process:
         """A handle of a process of this session that has none here: one that was started before a resume.
@@ -224,9 +224,9 @@ class ExecServerClient:
         await self._session.close()
         await self._demultiplexer.close()
 
-    def _kill(self, process_id: str) -> asyncio.Future[Struct] | None:
+    def _kill(self, process_id: str) -> asyncio.Future[ProcessTerminateResult] | None:
         try:
-            return self._session.post("process/terminate", ProcessTerminateParams(process_id)).future
+            return self._session.post(ProcessTerminateParams(process_id)).future
         except TransportDisconnected:
             return None
 

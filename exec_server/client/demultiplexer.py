@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-
-from msgspec import Struct
+from typing import Any
 
 from exec_server.client.calls import Call, fail
 from exec_server.client.errors import DISCONNECTED, TransportDisconnected
@@ -25,6 +24,7 @@ from protocol.process import (
     ProcessReadResult,
     ProcessStartResult,
 )
+from protocol.wire_types import NotificationParams
 
 READ_FIRST = 64 << 10
 READ_MOST = 1 << 20
@@ -91,7 +91,7 @@ class Entry:
         self.process_id = process_id
         self.feed = Feed(process_id)
         self.inbox = Inbox(self._judge_size)
-        self.start: Call | None = None
+        self.start: Call[Any] | None = None
         """The request that starts it; None for a process that was there before."""
         self._demultiplexer = demultiplexer
         self._held = False
@@ -142,7 +142,7 @@ class Entry:
                 await self._roomy.wait()
                 params = ProcessReadParams(self.process_id, after_seq=self.feed.last_seq, max_bytes=size)
                 size = min(size * 2, READ_MOST)
-                result = await session.call("process/read", params)
+                result = await session.call(params)
                 assert isinstance(result, ProcessReadResult)
                 if self.starting and self.start is not None:
                     self.start.future.set_result(ProcessStartResult(self.process_id))
@@ -176,7 +176,7 @@ class Entry:
         session = self._demultiplexer.session
         if session.connected and session.has("flow") and self.inbox.end is None:
             self._held = paused
-            session.post("process/flow", ProcessFlowParams(self.process_id, paused))
+            session.post(ProcessFlowParams(self.process_id, paused))
 
 
 class Demultiplexer:
@@ -240,7 +240,7 @@ class Demultiplexer:
 
     # What the session tells.
 
-    def notified(self, notification: Struct) -> None:
+    def notified(self, notification: NotificationParams) -> None:
         if not isinstance(notification, (ProcessOutput, ProcessExited, ProcessClosed, ProcessGap)):
             return
         entry = self._entries.get(notification.process_id)

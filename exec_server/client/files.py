@@ -14,14 +14,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
-
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.start import uri_on
 from protocol.errors import ExecServerError, InvalidRequest
 from protocol.filesystem import (
     CanonicalizeParams,
-    CanonicalizeResult,
     CloseParams,
     CopyParams,
     CreateDirectoryParams,
@@ -31,11 +28,8 @@ from protocol.filesystem import (
     OpenMode,
     OpenParams,
     ReadBlockParams,
-    ReadBlockResult,
     ReadDirectoryParams,
-    ReadDirectoryResult,
     ReadFileParams,
-    ReadFileResult,
     RemoveParams,
     WalkOptions,
     WalkParams,
@@ -44,6 +38,7 @@ from protocol.filesystem import (
     WriteFileParams,
 )
 from protocol.paths import native_path
+from protocol.requests import ParamsFor, ResultT
 from protocol.sandbox import Sandbox
 
 if TYPE_CHECKING:
@@ -67,8 +62,7 @@ class Files:
     async def read(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> bytes:
         """The whole content of a regular file. What no message can hold is read in blocks, as `open` does."""
         try:
-            result = await self._client.call("fs/readFile", ReadFileParams(self._uri(path), sandbox))
-            return cast(ReadFileResult, result).data_base64
+            return (await self._client.call(ReadFileParams(self._uri(path), sandbox))).data_base64
         except InvalidRequest as error:
             if (error.data or {}).get("kind") != "tooLarge":
                 raise
@@ -84,7 +78,7 @@ class Files:
             async with self.open(path, "replace", sandbox=sandbox) as file:
                 await file.write(data)
             return
-        await self._client.call("fs/writeFile", WriteFileParams(self._uri(path), data, sandbox))
+        await self._client.call(WriteFileParams(self._uri(path), data, sandbox))
 
     @asynccontextmanager
     async def open(
@@ -96,16 +90,16 @@ class Files:
         A cut of the connection closes it: NotFound of kind `unknownHandle`, or TransportDisconnected, is raised then.
         """
         handle_id = uuid.uuid4().hex
-        await self._client.call("fs/open", OpenParams(handle_id, self._uri(path), mode, sandbox))
+        await self._client.call(OpenParams(handle_id, self._uri(path), mode, sandbox))
         try:
             yield OpenFile(self._client, handle_id)
         except BaseException:
             try:
-                await self._client.call("fs/close", CloseParams(handle_id))
+                await self._client.call(CloseParams(handle_id))
             except (ExecServerError, TransportDisconnected):
                 pass  # it is the first error that tells
             raise
-        await self._client.call("fs/close", CloseParams(handle_id))
+        await self._client.call(CloseParams(handle_id))
 
     async def metadata(
         self, path: AnyPath, *, follow_symlinks: bool = True, sandbox: Sandbox | None = None
@@ -114,24 +108,24 @@ class Files:
         InvalidRequest of kind `symbolicLink` for a link.
         """
         params = GetMetadataParams(self._uri(path), sandbox, None if follow_symlinks else False)
-        return cast(GetMetadataResult, await self._client.call("fs/getMetadata", params))
+        return await self._client.call(params)
 
     async def list(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> list[DirectoryEntry]:
         """What is in a directory, in no order; each has a name, its kind, and a `path`, a `file:` URI. Raises
         InvalidRequest of kind `tooLarge` for more than 100,000.
         """
-        result = await self._client.call("fs/readDirectory", ReadDirectoryParams(self._uri(path), sandbox))
-        return cast(ReadDirectoryResult, result).entries
+        result = await self._client.call(ReadDirectoryParams(self._uri(path), sandbox))
+        return result.entries
 
     async def mkdir(self, path: AnyPath, *, parents: bool = False, sandbox: Sandbox | None = None) -> None:
         """Make a directory. With `parents` what is missing above it too, and it may exist already."""
-        await self._client.call("fs/createDirectory", CreateDirectoryParams(self._uri(path), parents, sandbox))
+        await self._client.call(CreateDirectoryParams(self._uri(path), parents, sandbox))
 
     async def remove(
         self, path: AnyPath, *, recursive: bool = False, missing_ok: bool = False, sandbox: Sandbox | None = None
     ) -> None:
         """Remove a file, a link or an empty directory; with `recursive` a directory and all below it."""
-        await self._client.call("fs/remove", RemoveParams(self._uri(path), recursive, missing_ok, sandbox))
+        await self._client.call(RemoveParams(self._uri(path), recursive, missing_ok, sandbox))
 
     async def copy(
         self, source: AnyPath, destination: AnyPath, *, recursive: bool = False, sandbox: Sandbox | None = None
@@ -140,12 +134,12 @@ class Files:
         `destination` is the new name itself. After an error in a directory a part is there.
         """
         params = CopyParams(self._uri(source), self._uri(destination), recursive, sandbox)
-        await self._client.call("fs/copy", params)
+        await self._client.call(params)
 
     async def resolve(self, path: AnyPath, *, sandbox: Sandbox | None = None) -> str:
         """The absolute path without links. Raises NotFound if nothing is there."""
-        result = await self._client.call("fs/canonicalize", CanonicalizeParams(self._uri(path), sandbox))
-        return native_path(cast(CanonicalizeResult, result).path)
+        result = await self._client.call(CanonicalizeParams(self._uri(path), sandbox))
+        return native_path(result.path)
 
     async def walk(
         self,
@@ -163,7 +157,7 @@ class Files:
         directories whose name begins with a dot are not entered.
         """
         options = WalkOptions(max_depth, max_directories, max_entries, follow_symlinks, not hidden)
-        return cast(WalkResult, await self._client.call("fs/walk", WalkParams(self._uri(path), options, sandbox)))
+        return await self._client.call(WalkParams(self._uri(path), options, sandbox))
 
     def _uri(self, path: AnyPath) -> str:
         return uri_on(self._client.environment_info, path)
@@ -206,7 +200,7 @@ class OpenFile:
                 WriteBlockParams(self._handle_id, self.position + offset, bytes(view[start:][offset : offset + BLOCK]))
                 for offset in range(0, min(WINDOW, len(data) - start), BLOCK)
             ]
-            await _all("fs/writeBlock", self._client, blocks)
+            await _all(self._client, blocks)
             self.position += min(WINDOW, len(data) - start)
 
     async def _read(self, size: int) -> bytes:
@@ -215,18 +209,17 @@ class OpenFile:
             for offset in range(0, size, BLOCK)
         ]
         parts = []
-        for result in await _all("fs/readBlock", self._client, blocks):
-            block = cast(ReadBlockResult, result)
+        for block in await _all(self._client, blocks):
             parts.append(block.chunk)
             if block.eof:
                 break
         return b"".join(parts)
 
 
-async def _all(method: str, client: ExecServerClient, blocks: Sequence[Struct]) -> list[Struct]:
+async def _all(client: ExecServerClient, blocks: Sequence[ParamsFor[ResultT]]) -> list[ResultT]:
     """Requests that are under way at the same time; all are over when this returns, or raises for the first."""
-    results = await asyncio.gather(*(client.call(method, block) for block in blocks), return_exceptions=True)
+    results = await asyncio.gather(*(client.call(block) for block in blocks), return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return cast("list[Struct]", results)
+    return cast("list[ResultT]", results)

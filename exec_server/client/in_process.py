@@ -41,8 +41,9 @@ from exec_server.server.config import Config
 from exec_server.server.server import Server, settings_of
 from protocol.errors import ActorLost, ExecServerError, MethodNotFound
 from protocol.methods import METHODS
-from protocol.params import ParamsReader
+from protocol.params_decoder import ParamsDecoder
 from protocol.process import ProcessScreenParams
+from protocol.requests import Params
 from protocol.session import InitializeParams
 from transport.bridge import size_of
 from transport.pending import PendingRequests, subject, void_with_process, void_with_service, why
@@ -95,10 +96,10 @@ class InProcessChannel:
         self._post = server.create_actor(InProcessActor)
         self._post(OpenChannel(self, server.router, server.settings))
 
-    def send(self, call: calls.Call) -> None:
+    def send(self, call: calls.Call[Any]) -> None:
         if not call.future.done() and not self._ended.is_set():
             call.sent = True
-            self._post(Ask(call.token, call.method, call.params))
+            self._post(Ask(call.token, call.params))
 
     def initialized(self) -> None:
         pass  # nothing here may overtake the answer
@@ -157,8 +158,7 @@ class Ask(Struct, frozen=True, gc=False):
     """Channel to its actor: a request of the client."""
 
     token: int
-    method: str
-    params: Struct
+    params: Params
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -199,19 +199,19 @@ class InProcessActor(GuardedActor):
             self._put(Refused(message.token, error))
 
     def _ask(self, message: Ask) -> None:
-        method = METHODS.get(message.method)
-        if method is None or (method.params is ProcessScreenParams and not self._settings.screen):
-            raise MethodNotFound(message.method)
-        params = _READER.read(method, msgspec.to_builtins(message.params, builtin_types=(bytes,)))
+        kind = METHODS.get(message.params.METHOD)
+        if kind is None or (kind is ProcessScreenParams and not self._settings.screen):
+            raise MethodNotFound(message.params.METHOD)
+        params = _DECODER.decode(kind, msgspec.to_builtins(message.params, builtin_types=(bytes,)))
         if isinstance(message.params, LocalStart):
             params = LocalStart(**msgspec.structs.asdict(params), pass_fds=message.params.pass_fds)
         if isinstance(params, InitializeParams):
-            self._pending[message.token] = PendingRequests(method.family, None, None)
+            self._pending[message.token] = PendingRequests(kind.FAMILY, None, None)
             self.send(self._router, Initialize(message.token, params, params.max_message))
             return
         name, target = subject(params, self._session_id)
-        self._pending[message.token] = PendingRequests(method.family, name, target)
-        call = Call(message.token, self.myAddress, message.method, params)
+        self._pending[message.token] = PendingRequests(kind.FAMILY, name, target)
+        call = Call(message.token, self.myAddress, params)
         if target is None:
             self.send(self._session, call)
         else:
@@ -286,5 +286,5 @@ def _converter(kind: type[Struct]) -> Callable[[Any], Any]:
     return lambda params: msgspec.convert(params, kind)
 
 
-_READER = ParamsReader(_converter, binary="bytes")
+_DECODER = ParamsDecoder(_converter, lambda params, type: params, binary="bytes")
 """Checks params as a server does that reads them from a wire."""

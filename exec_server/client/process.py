@@ -7,7 +7,6 @@ import signal as signals
 import subprocess
 import uuid
 from collections import deque
-from typing import cast
 
 from exec_server.client.demultiplexer import Entry
 from exec_server.client.errors import TransportDisconnected
@@ -21,7 +20,6 @@ from protocol.process import (
     ProcessResizeParams,
     ProcessSignalParams,
     ProcessTerminateParams,
-    ProcessTerminateResult,
     ProcessWriteParams,
     ProcessWriteResult,
 )
@@ -107,8 +105,8 @@ class Process:
         """
         async with self._writing:
             params = ProcessCloseStdinParams(self.process_id)
-            answer = self._session.post("process/closeStdin", params, repeat=not self.tty).future
-        self._check_known(cast(ProcessWriteResult, await answer))
+            answer = self._session.post(params, repeat=not self.tty).future
+        self._check_known(await answer)
 
     async def _room_for(self, size: int) -> None:
         while self._unanswered and sum(each for each, _ in self._unanswered) + size > WINDOW:
@@ -120,7 +118,7 @@ class Process:
     def _send(self, piece: bytes) -> asyncio.Future[ProcessWriteResult]:
         self._writes += 1
         params = ProcessWriteParams(self.process_id, piece, f"{self._write_prefix}-{self._writes}")
-        answer = cast("asyncio.Future[ProcessWriteResult]", self._session.post("process/write", params).future)
+        answer = self._session.post(params).future
         while self._unanswered and self._unanswered[0][1].done():
             self._unanswered.popleft()
         self._unanswered.append((len(piece), answer))
@@ -140,14 +138,14 @@ class Process:
 
     async def resize(self, rows: int, cols: int) -> None:
         """A new size for its terminal. Raises InvalidParams for a process without one."""
-        await self._session.call("process/resize", ProcessResizeParams(self.process_id, rows, cols))
+        await self._session.call(ProcessResizeParams(self.process_id, rows, cols))
 
     async def signal(self, signal: int | str) -> None:
         """Send a signal to its process group: `signal.SIGINT`, or the name. Nothing happens if it has ended."""
         name = signal if isinstance(signal, str) else signals.Signals(signal).name
         if name == "SIGINT":
             name = "interrupt"  # which servers without names of signals know, too
-        await self._session.call("process/signal", ProcessSignalParams(self.process_id, name))
+        await self._session.call(ProcessSignalParams(self.process_id, name))
 
     send_signal = signal
 
@@ -163,7 +161,7 @@ class Process:
         return await self._terminate(ProcessTerminateParams(self.process_id))
 
     async def _terminate(self, params: ProcessTerminateParams) -> bool:
-        return cast(ProcessTerminateResult, await self._session.call("process/terminate", params)).running
+        return (await self._session.call(params)).running
 
     # -- all at once --------------------------------------------------------------------------------------------
 

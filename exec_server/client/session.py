@@ -13,15 +13,15 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol
-
-from msgspec import Struct
+from typing import Any, Protocol
 
 from exec_server.client.calls import Call, Calls, fail
 from exec_server.client.channel import Channel, ChannelClosed, Incoming, Refused, Succeeded
 from exec_server.client.errors import ConnectFailed, TransportDisconnected, Unauthorized
 from protocol.errors import ExecServerError, SessionAttached
+from protocol.requests import ParamsFor, ResultT
 from protocol.session import InitializeParams, InitializeResult
+from protocol.wire_types import NotificationParams
 
 log = logging.getLogger("exec_server.client")
 
@@ -37,7 +37,7 @@ Connect = Callable[[], Awaitable[Channel]]
 class Listener(Protocol):
     """Who is told what happens in a session. None of this blocks, except `room`."""
 
-    def notified(self, notification: Struct) -> None:
+    def notified(self, notification: NotificationParams) -> None:
         """The server tells something."""
 
     def cut(self, reason: str) -> None:
@@ -118,7 +118,7 @@ class Session:
         """Whether an addition to the wire is in force, by its name in docs/protocol.md."""
         return extension in self.facts.extensions
 
-    def post(self, method: str, params: Struct, repeat: bool = False) -> Call:
+    def post(self, params: ParamsFor[ResultT], repeat: bool = False) -> Call[ResultT]:
         """Make a request; its future gets the answer. While there is no connection it waits for one.
 
         `repeat`: it may be sent again after a cut, although others of its kind may not. Raises TransportDisconnected
@@ -126,16 +126,16 @@ class Session:
         """
         if self._failure is not None:
             raise TransportDisconnected(self._failure)
-        call = self._calls.add(method, params, repeat)
+        call = self._calls.add(params, repeat)
         if self._channel is not None:
             self._channel.send(call)
         return call
 
-    async def call(self, method: str, params: Struct) -> Struct:
+    async def call(self, params: ParamsFor[ResultT]) -> ResultT:
         """A request and its result. Raises the ExecServerError that the server answers with, and
         TransportDisconnected if the session is lost, or the connection before an answer to what cannot be repeated.
         """
-        return await self.post(method, params).future
+        return await self.post(params).future
 
     async def close(self) -> None:
         """End the connection. What is not answered yet fails."""
@@ -150,7 +150,7 @@ class Session:
     # -- one connection -----------------------------------------------------------------------------------------
 
     async def _shake_hands(self, channel: Channel, params: InitializeParams) -> InitializeResult:
-        call = self._calls.add("initialize", params)
+        call = self._calls.add(params)
         try:
             async with asyncio.timeout(self._initialize_timeout):
                 channel.send(call)
@@ -240,7 +240,7 @@ class Session:
             raise
         return channel
 
-    def _fail(self, reason: str, starts: list[Call] | None = None) -> None:
+    def _fail(self, reason: str, starts: list[Call[Any]] | None = None) -> None:
         if self._failure is not None:
             return
         self._failure = reason

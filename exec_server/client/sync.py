@@ -20,8 +20,6 @@ from collections.abc import AsyncIterable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
-
 from exec_server.client import client as on_loop
 from exec_server.client import connect, local_server
 from exec_server.client import demultiplexer as on_loop_demultiplexer
@@ -35,6 +33,7 @@ from exec_server.client.files import AnyPath
 from protocol.environment import EnvironmentInfo
 from protocol.filesystem import DirectoryEntry, GetMetadataResult, OpenMode, WalkResult
 from protocol.process import ProcessEntry
+from protocol.requests import ParamsFor, ResultT
 
 if TYPE_CHECKING:
     from exec_server.client.images import Picture
@@ -179,8 +178,8 @@ class ExecServerClient:
     def extensions(self) -> list[str]:
         return self._client.extensions
 
-    def call(self, method: str, params: Struct) -> Struct:
-        return self._loop.wait(self._client.call(method, params))
+    def call(self, params: ParamsFor[ResultT]) -> ResultT:
+        return self._loop.wait(self._client.call(params))
 
     def start(self, argv: Argv, **options: Any) -> Process:
         return Process(self._loop, self._loop.wait(self._client.start(argv, **options)))

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
-
-from msgspec import Struct
+from typing import Any, Protocol
 
 from exec_server.client.calls import Call, fail
 from exec_server.client.channel import ChannelClosed, Incoming, Refused, Succeeded
 from protocol.client_codec import ClientCodec
 from protocol.envelope import ErrorResponse, Response
 from protocol.errors import InvalidParams, ParseError
-from protocol.methods import METHODS
 from protocol.session import Initialized
+from protocol.wire_types import NotificationParams, WireStruct
 
 
 class LinkClosed(Exception):
@@ -49,12 +47,13 @@ class WireChannel:
         self.in_process = False
         self._link = link
         self._codec = link.codec
-        self._methods: dict[int, str] = {}
-        self._outbox: deque[Call | Struct] = deque()
+        self._asked: dict[int, type[WireStruct]] = {}
+        """Tokens of requests that are sent, and what their answers are."""
+        self._outbox: deque[Call[Any] | NotificationParams] = deque()
         self._work = asyncio.Event()
         self._writer = asyncio.create_task(self._write())
 
-    def send(self, call: Call) -> None:
+    def send(self, call: Call[Any]) -> None:
         self._outbox.append(call)
         self._work.set()
 
@@ -67,7 +66,7 @@ class WireChannel:
             try:
                 message = self._codec.decode(await self._link.receive())
                 if isinstance(message, Response):
-                    incoming = self._result(message)
+                    incoming: Incoming | None = self._result(message)
                 elif isinstance(message, ErrorResponse):
                     incoming = self._refusal(message)
                 else:
@@ -85,17 +84,17 @@ class WireChannel:
         await self._link.close()
 
     def _result(self, answer: Response) -> Incoming | None:
-        method = self._methods.pop(answer.id, None) if isinstance(answer.id, int) else None
-        if method is None:
+        kind = self._asked.pop(answer.id, None) if isinstance(answer.id, int) else None
+        if kind is None:
             return None  # an answer that this connection did not ask for
         assert isinstance(answer.id, int)
-        return Succeeded(answer.id, self._codec.decode_result(METHODS[method].result, answer.result))
+        return Succeeded(answer.id, self._codec.decode_result(kind, answer.result))
 
     def _refusal(self, answer: ErrorResponse) -> Incoming | None:
         error = self._codec.decode_error(answer)
         if answer.id == -1:
             raise ParseError(f"the server did not understand a message: {error.message}")
-        if not isinstance(answer.id, int) or self._methods.pop(answer.id, None) is None:
+        if not isinstance(answer.id, int) or self._asked.pop(answer.id, None) is None:
             return None
         return Refused(answer.id, error)
 
@@ -111,16 +110,16 @@ class WireChannel:
         except LinkClosed:
             pass  # whoever receives is told
 
-    def _encoded(self, item: Call | Struct) -> bytes | None:
+    def _encoded(self, item: Call[Any] | NotificationParams) -> bytes | None:
         if not isinstance(item, Call):
             return self._codec.encode_notification(item)
         if item.future.done():
             return None  # whoever made it has given up
         try:
-            message = self._codec.encode_request(item.token, item.method, item.params)
+            message = self._codec.encode_request(item.token, item.params)
         except Exception as error:
-            fail(item.future, InvalidParams(f"{item.method} cannot be sent: {error}"))
+            fail(item.future, InvalidParams(f"{item.params.METHOD} cannot be sent: {error}"))
             return None
         item.sent = True
-        self._methods[item.token] = item.method
+        self._asked[item.token] = item.params.RESULT
         return message

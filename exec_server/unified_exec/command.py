@@ -166,7 +166,7 @@ class RunningCommand:
             received = self._received
             await asyncio.sleep(QUIET_S)
             try:  # an answer of the server comes behind all that it had sent
-                await self._client.call("process/read", ProcessReadParams(self.process.process_id, BEYOND))
+                await self._client.call(ProcessReadParams(self.process.process_id, BEYOND))
             except (ExecServerError, TransportDisconnected):
                 break  # which is told by the events, too
         self.finish()

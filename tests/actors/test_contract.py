@@ -76,7 +76,7 @@ OUTPUT = ProcessOutput(process_id="p", seq=1, stream="stdout", offset=0, chunk=b
 SAMPLES: dict[Any, list[Any]] = {
     Address: [None],
     Any: [None],
-    Call: [Call(1, None, "process/read", ProcessReadParams(process_id="p"))],
+    Call: [Call(1, None, ProcessReadParams(process_id="p"))],
     ExecServerError: [ActorLost("gone"), ProcessExists("p"), SpawnError.from_errno(2, "program")],
     InitializeParams: [InitializeParams("x"), InitializeParams("x", None), InitializeParams("x", "s")],
     InitializeResult: [InitializeResult("s", ENVIRONMENT, "o", ServerInfo("n", "0"))],

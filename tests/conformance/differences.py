@@ -39,6 +39,11 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference("write-without-id", {"framing/invalid-b64": ("#9 result",)}),
     Difference("native-cwd", {"start/types": ("#13 result",)}),
+    Difference(
+        "bounded-lengths",
+        {"start/types": ("#59 error",)},
+        (HERE[:6] + "protocol/test_lengths.py::test_what_is_too_long_is_refused",),
+    ),
     Difference("native-path", {"fs/all": ("#16 *",)}),
     Difference("path-in-texts", tests=(FILES + "test_files.py::test_paths_that_lead_nowhere",)),
     Difference("replace-at-once", tests=(FILES + "test_files.py::test_an_existing_file_is_replaced_at_once",)),

@@ -55,7 +55,7 @@ def read(trace: Trace) -> list[Any]:
         if isinstance(decoded, Response):
             method = METHODS.get(methods.get(decoded.id, ""))
             if method is not None:
-                made.append(JSON_CLIENT.decode_result(method.result, decoded.result))
+                made.append(JSON_CLIENT.decode_result(method.RESULT, decoded.result))
         elif isinstance(decoded, ErrorResponse):
             made.append(JSON_CLIENT.decode_error(decoded))
         elif decoded is not None:

@@ -26,7 +26,7 @@ ENDS: list[tuple[Codec, ClientCodec]] = [(JSON, JSON_CLIENT), (MSGPACK, MSGPACK_
 def test_a_server_reads_what_a_client_asks(named: tuple[str, Any], id: int) -> None:
     name, params = named
     for server, client in ENDS:
-        message = server.decode(client.encode_request(id, name, params))
+        message = server.decode(client.encode_request(id, params))
         assert isinstance(message, Request)
         assert (message.id, message.method) == (id, name)
         assert server.decode_params(METHODS[name], message.params) == params
@@ -103,4 +103,4 @@ def test_what_is_not_known_is_ignored_and_what_is_wrong_is_refused() -> None:
         answer = client.decode(encode({"id": 1, "result": {"processes": 1}}))
         assert isinstance(answer, Response)
         with pytest.raises(ParseError, match="no ProcessListResult: invalid `processes`"):
-            client.decode_result(METHODS["process/list"].result, answer.result)
+            client.decode_result(METHODS["process/list"].RESULT, answer.result)

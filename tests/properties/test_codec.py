@@ -15,7 +15,7 @@ from protocol.envelope import ErrorResponse, Notification, Request, Response
 from protocol.errors import InvalidParams, ParseError
 from protocol.methods import METHODS
 from protocol.process import OutputChunk, ProcessOutput, ProcessReadResult, Stream
-from protocol.wire_types import NoParams
+from protocol.wire_types import Empty
 
 IDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text())
 KEYS = st.one_of(st.text(max_size=4), st.sampled_from(["a", "b", ":", '":', ",", '"', "\\", "k" * 200]))
@@ -174,7 +174,7 @@ def test_requests_and_notifications_survive(id: Any, method: str, params: Any, d
 @given(IDS, st.integers(-(2**31), 2**31), st.text())
 def test_answers_survive(id: Any, code: int, text: str) -> None:
     """A client's answer to a request of ours would be given to the wrong one."""
-    response = JSON.decode(JSON.encode_result(id, NoParams()))
+    response = JSON.decode(JSON.encode_result(id, Empty()))
     assert isinstance(response, Response)
     assert (response.id, bytes(response.result)) == (id, b"{}")
     error = ParseError(text, {"code": code})

@@ -97,8 +97,8 @@ def structs(kind: Any) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(required, optional=members).map(build)
 
 
-PARAMS = st.sampled_from(sorted(METHODS)).flatmap(lambda name: st.tuples(st.just(name), structs(METHODS[name].params)))
-RESULTS = st.sampled_from(sorted(METHODS)).flatmap(lambda name: structs(METHODS[name].result))
+PARAMS = st.sampled_from(sorted(METHODS)).flatmap(lambda name: st.tuples(st.just(name), structs(METHODS[name])))
+RESULTS = st.sampled_from(sorted(METHODS)).flatmap(lambda name: structs(METHODS[name].RESULT))
 
 
 @given(PARAMS, IDS)

@@ -76,7 +76,7 @@ def meaning(golden: Golden) -> Any:
         case Request() as request:
             return JSON.decode_params(METHODS[golden.method], request.params)
         case Response() as answer:
-            return msgspec.json.decode(answer.result, type=METHODS[golden.method].result)
+            return msgspec.json.decode(answer.result, type=METHODS[golden.method].RESULT)
         case Notification() as told:
             kind = KINDS.get(golden.method)
             return None if kind is None else msgspec.json.decode(told.params or b"", type=kind)

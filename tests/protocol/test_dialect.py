@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
 from protocol.dialect import Dialect
 from protocol.errors import ExecServerError
-from protocol.process import ProcessStartParams, ProcessWriteResult, WriteStatus
+from protocol.process import ProcessReadParams, ProcessStartParams, ProcessWriteResult, WriteStatus
 from protocol.session import InitializeParams
 
 
@@ -20,7 +21,7 @@ def start(cwd: str) -> ProcessStartParams:
 def seed_era() -> Dialect:
     dialect = Dialect()
     dialect.initialize(InitializeParams("c"))
-    dialect.start(start("/tmp"))
+    dialect.translate(start("/tmp"))
     return dialect
 
 
@@ -33,19 +34,19 @@ def test_seed_era_needs_all_three_signs(subprotocol: str | None, resume: object,
     dialect = Dialect(subprotocol)
     dialect.initialize(InitializeParams("c", resume))  # type: ignore[arg-type]
     assert not dialect.seed_era
-    dialect.start(start(cwd))
+    dialect.translate(start(cwd))
     assert dialect.seed_era == (subprotocol is None and resume is UNSET and cwd == "/tmp")
 
 
 def test_the_first_start_decides_for_good() -> None:
     """The rules of a connection would change under its client."""
     dialect = seed_era()
-    dialect.start(start("file:///tmp"))
+    dialect.translate(start("file:///tmp"))
     assert dialect.seed_era
     dialect = Dialect()
     dialect.initialize(InitializeParams("c"))
-    dialect.start(start("file:///tmp"))
-    dialect.start(start("/tmp"))
+    dialect.translate(start("file:///tmp"))
+    dialect.translate(start("/tmp"))
     assert not dialect.seed_era
 
 
@@ -57,7 +58,10 @@ def test_what_follows() -> None:
     ):
         error = dialect.unknown_method("m")
         assert (error.code, error.message) == (code, text)
-        assert dialect.read_returns_when_exited == dialect.session_ends_with_connection == seed
+        read = dialect.translate(ProcessReadParams("p", 3, 4, 5, "s"))
+        assert isinstance(read, ProcessReadParams)
+        assert (read.returns_at_exit, dialect.session_ends_with_connection) == (seed, seed)
+        assert msgspec.structs.astuple(read) == ("p", 3, 4, 5, "s")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_requests_mean_what_they_meant(golden: Golden) -> None:
 def test_results_are_written_as_they_were(golden: Golden) -> None:
     answer = JSON.decode(golden.frame)
     assert isinstance(answer, Response)
-    result = msgspec.json.decode(answer.result, type=METHODS[golden.method].result)
+    result = msgspec.json.decode(answer.result, type=METHODS[golden.method].RESULT)
     same(JSON.encode_result(answer.id, result), golden.frame, golden.release)
     same(b"".join(JSON.encode_result_pieces(answer.id, result)), golden.frame, golden.release)
 
@@ -108,8 +108,8 @@ def test_the_current_release_has_every_method_and_every_member() -> None:
     assert set(golden["requests"]) == set(golden["results"]) == set(METHODS)
     assert set(golden["notifications"]) == {*KINDS, Initialized.METHOD}
     for name, method in METHODS.items():
-        assert members(golden["requests"][name]["full"], "params") == names(method.params), name
-        assert members(golden["results"][name]["full"], "result") == names(method.result), name
+        assert members(golden["requests"][name]["full"], "params") == names(method), name
+        assert members(golden["results"][name]["full"], "result") == names(method.RESULT), name
     for name, kind in KINDS.items():
         assert members(golden["notifications"][name]["full"], "params") == names(kind), name
 

@@ -249,7 +249,7 @@ def test_params_of_no_kind_at_all() -> None:
         MSGPACK.decode_params(METHODS["process/read"], None)
     with pytest.raises(InvalidParams, match="expected object, got array: params must be an object"):
         MSGPACK.decode_params(METHODS["process/read"], msgspec.Raw(b"\x90"))
-    assert MSGPACK.decode_params(METHODS["environment/status"], None) == METHODS["environment/status"].params()
+    assert MSGPACK.decode_params(METHODS["environment/status"], None) == METHODS["environment/status"]()
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -26,8 +26,8 @@ from protocol.process import (
     ProcessWriteParams,
     ProcessWriteResult,
 )
+from protocol.requests import NoParams
 from protocol.session import InitializeParams
-from protocol.wire_types import NoParams
 
 DATA = pathlib.Path(__file__).parent / "data"
 UPSTREAM = [json.loads(line) for line in (DATA / "upstream_start.jsonl").read_text().splitlines()]
@@ -83,13 +83,13 @@ def test_environment_methods_take_nothing(method: str) -> None:
     """A client that sends no params, null or {} must be served; anything else is a mistake it should hear
     of.
     """
-    assert JSON.decode_params(METHODS[method], None) == NoParams()
-    assert decode(method, {}) == NoParams()
+    assert JSON.decode_params(METHODS[method], None) == METHODS[method]()
+    assert decode(method, {}) == METHODS[method]()
     for bad in ([], "x", 1, {"a": 1}):
         refusal(method, bad)
 
 
-@pytest.mark.parametrize("method", [m for m, row in METHODS.items() if row.params is not NoParams])
+@pytest.mark.parametrize("method", [m for m, row in METHODS.items() if not issubclass(row, NoParams)])
 def test_missing_params_are_refused(method: str) -> None:
     """A request without params would crash its handler."""
     with pytest.raises(InvalidParams, match="null"):
@@ -208,11 +208,14 @@ def test_write_refuses_what_is_not_base64(chunk: str, padding: str) -> None:
 def test_write_refusals_do_not_depend_on_size(long: str) -> None:
     """A large request would be judged by other rules than a small one."""
     for bad in (5, None, [], {}, True, 1.5):
-        assert "`chunk`" in refusal("process/write", {"processId": long, "chunk": bad})
-    assert refusal("process/write", {"processId": long, "chunk": "", "writeId": ""}) == "writeId must not be empty"
-    assert refusal("process/write", {"processId": long}) == "missing field `chunk`"
+        assert "`chunk`" in refusal("process/write", {"processId": "p", "x": long, "chunk": bad})
+    assert (
+        refusal("process/write", {"processId": "p", "x": long, "chunk": "", "writeId": ""})
+        == "writeId must not be empty"
+    )
+    assert refusal("process/write", {"processId": "p", "x": long}) == "missing field `chunk`"
     assert refusal("process/write", {"chunk": "", "x": long}) == "missing field `processId`"
-    assert "`writeId`" in refusal("process/write", {"processId": long, "chunk": "", "writeId": 5})
+    assert "`writeId`" in refusal("process/write", {"processId": "p", "x": long, "chunk": "", "writeId": 5})
 
 
 def test_signal_names() -> None:
@@ -265,7 +268,7 @@ FILE_METHODS = [
 
 def test_the_table_of_methods() -> None:
     """A method would be there without its family's handshake error, or missing."""
-    assert {name: row.family for name, row in METHODS.items()} == {
+    assert {name: row.FAMILY for name, row in METHODS.items()} == {
         "initialize": "initialize",
         "environment/info": "environment info",
         "environment/status": "environment status",
@@ -275,4 +278,4 @@ def test_the_table_of_methods() -> None:
         "environmentConfig/read": "environment config",
         "capabilities/discoverV2": "capability discovery",
     }
-    assert all(name == row.name for name, row in METHODS.items())
+    assert all(name == row.METHOD for name, row in METHODS.items())

@@ -224,15 +224,15 @@ def _object(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> dict[str, An
 @st.composite
 def _params(draw: st.DrawFn, encoding: str) -> bytes:
     method = METHODS[draw(st.sampled_from(sorted(METHODS)))]
-    schema = _SCHEMA[method.params.__name__]
+    schema = _SCHEMA[method.__name__]
     params = draw(_object(schema, 0) if draw(st.integers(0, 9)) else _WRONG)
-    if method.name == "process/start" and isinstance(params, dict) and params.get("processId") == PROCESS:
+    if method.METHOD == "process/start" and isinstance(params, dict) and params.get("processId") == PROCESS:
         params["processId"] = "new"
     if encoding == "msgpack" and isinstance(params, dict):
         for name in ("chunk", "dataBase64", "bodyBase64"):
             if params.get(name) in CHUNKS[:2]:
                 params[name] = params[name].encode()
-    return ENCODERS[encoding]({"id": 7, "method": method.name, "params": params})
+    return ENCODERS[encoding]({"id": 7, "method": method.METHOD, "params": params})
 
 
 # Messages.

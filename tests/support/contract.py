@@ -49,6 +49,7 @@ from protocol.process import (
     ProcessTerminateParams,
     ProcessWriteParams,
 )
+from protocol.requests import Params
 from protocol.session import InitializeParams
 from tests.properties.session_world import ENVIRONMENT
 from tests.support.program import running
@@ -191,9 +192,9 @@ class Client:
             lambda: next((each for each in self.heard if getattr(each, "token", 0) == token), None), "an answer"
         )
 
-    def asks(self, method: str, params: msgspec.Struct) -> int:
+    def asks(self, params: Params) -> int:
         """Send a request; its token."""
-        return self._ask(self.session, Call, None, method, params)
+        return self._ask(self.session, Call, None, params)
 
     def result(self, token: int) -> Any:
         answer = self._answer(token)
@@ -207,20 +208,20 @@ class Client:
 
     def starts(self, process_id: str, script: str, tty: bool = False, pipe_stdin: bool = False) -> int:
         params = ProcessStartParams(process_id, ["/bin/sh", "-c", script], "/", ENV, tty, pipe_stdin)
-        return self.asks("process/start", params)
+        return self.asks(params)
 
     def runs(self, process_id: str, script: str, **how: Any) -> None:
         """Start it; returns when it runs."""
         assert self.result(self.starts(process_id, script, **how)).process_id == process_id
 
     def reads(self, process_id: str, after_seq: int = 0, wait_ms: int = 0) -> int:
-        return self.asks("process/read", ProcessReadParams(process_id, after_seq=after_seq, wait_ms=wait_ms))
+        return self.asks(ProcessReadParams(process_id, after_seq=after_seq, wait_ms=wait_ms))
 
     def writes(self, process_id: str, data: bytes) -> int:
-        return self.asks("process/write", ProcessWriteParams(process_id, data, f"w{self._token}"))
+        return self.asks(ProcessWriteParams(process_id, data, f"w{self._token}"))
 
     def terminates(self, process_id: str) -> int:
-        return self.asks("process/terminate", ProcessTerminateParams(process_id))
+        return self.asks(ProcessTerminateParams(process_id))
 
     def events(self, process_id: str) -> list[Any]:
         notes = [each.notification for each in self.heard if isinstance(each, Notify)]
@@ -252,7 +253,7 @@ class Client:
         """Returns when the process holds its output: when what went the same way afterwards is answered."""
         self._say(self._router, Congested(self.session_id))
         self._token += 1
-        call = Call(self._token, None, "process/read", ProcessReadParams(process_id))
+        call = Call(self._token, None, ProcessReadParams(process_id))
         self._say(self._router, CallElsewhere(self.session_id, self.session_id, call))
         self._answer(self._token)
 
@@ -319,7 +320,7 @@ def a_read_that_waits(stage: Stage) -> None:
 def failures(stage: Stage) -> None:
     client = stage.client()
     missing = ProcessStartParams("a", ["/no/such/program"], "/", ENV, False)
-    assert client.error(client.asks("process/start", missing)).data["kind"] == "spawnNotFound"
+    assert client.error(client.asks(missing)).data["kind"] == "spawnNotFound"
     assert client.error(client.reads("a")).data["kind"] == "unknownProcess"
     client.runs("a", "exit 0")
     assert client.error(client.starts("a", "exit 0")).data["kind"] == "processExists"

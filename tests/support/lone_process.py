@@ -137,7 +137,7 @@ class Process:
     def asks(self, params: msgspec.Struct) -> int:
         """Send a request; the token under which it is answered."""
         token = next(self._tokens)
-        self.tell(Call(token, self.probe.address, type(params).__name__, params))
+        self.tell(Call(token, self.probe.address, params))
         return token
 
     def answer(self, token: int) -> Any:

@@ -203,7 +203,7 @@ class SimulatedProcess(GuardedActor):
             return unknown_process_answer(params, self.start.params.process_id)
         match params:
             case ProcessReadParams():
-                answer = self.record.news(params, call.seed) if params.wait_ms else self.record.read(params)
+                answer = self.record.news(params) if params.wait_ms else self.record.read(params)
             case ProcessWaitParams():
                 answer = self.record.wait() if self.record.exit is not None else None
             case ProcessWriteParams():
@@ -217,7 +217,7 @@ class SimulatedProcess(GuardedActor):
             case _:
                 return Empty()
         if answer is None:
-            self._waits.add(LongPoll(call.token, call.bridge, params, call.seed), (params.wait_ms or 0) / 1000)
+            self._waits.add(LongPoll(call.token, call.bridge, params), (params.wait_ms or 0) / 1000)
         return answer
 
     def _terminate(self) -> bool:

@@ -22,6 +22,7 @@ from actors.system.filesystem.operations import OPERATIONS, carry_out
 from actors.system.filesystem.reading import open_to_read
 from protocol.errors import ExecServerError, InvalidParams, MethodNotFound
 from protocol.paths import file_path
+from protocol.wire_types import WireStruct
 
 USAGE: Final = "usage: exec-server fs-helper read PATH\n       exec-server fs-helper call < REQUEST\n"
 _PIECE: Final = 1 << 20
@@ -35,13 +36,7 @@ _KINDS: dict[int, Kind] = {
 }
 
 
-def method_of(kind: type[msgspec.Struct]) -> str:
-    """The name of the method that has these params: `fs/readFile` of ReadFileParams."""
-    name = kind.__name__.removesuffix("Params")
-    return f"fs/{name[0].lower()}{name[1:]}"
-
-
-METHODS: dict[str, type[msgspec.Struct]] = {method_of(kind): kind for kind in OPERATIONS}
+METHODS = {kind.METHOD: kind for kind in OPERATIONS}
 """The requests that need no handle, by the names of their methods."""
 
 
@@ -130,7 +125,7 @@ def _call() -> int:
     return 0
 
 
-def _carry_out(line: bytes) -> msgspec.Struct:
+def _carry_out(line: bytes) -> WireStruct:
     """Raises ExecServerError."""
     try:
         request = msgspec.json.decode(line, type=HelperRequest)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from actors.system.filesystem.copying import copy
 from actors.system.filesystem.directories import create_directory, read_directory
 from actors.system.filesystem.metadata import canonicalize, get_metadata
@@ -25,11 +23,13 @@ from protocol.filesystem import (
     WalkParams,
     WriteFileParams,
 )
+from protocol.requests import AnyParams, Params
 from protocol.sandbox import to_enforce
+from protocol.wire_types import WireStruct
 
-Operation = Callable[[Any], msgspec.Struct]
+Operation = Callable[[Any], WireStruct]
 
-OPERATIONS: dict[type[msgspec.Struct], Operation] = {
+OPERATIONS: dict[AnyParams, Operation] = {
     ReadFileParams: read_file,
     WriteFileParams: write_file,
     CreateDirectoryParams: create_directory,
@@ -43,7 +43,7 @@ OPERATIONS: dict[type[msgspec.Struct], Operation] = {
 """Params of a request -> what carries it out. Each may block, and raises ExecServerError."""
 
 
-def carry_out(params: msgspec.Struct, room: int | None = None) -> msgspec.Struct:
+def carry_out(params: Params, room: int | None = None) -> WireStruct:
     """Carry out one request that needs no handle, in its sandbox if it has one; its result. `room`: bytes of content
     that the answer may have. Blocks. Raises ExecServerError.
     """

@@ -15,12 +15,13 @@ import msgspec
 
 from actors.system.child.spawn import Child, SpawnRequest, spawn
 from actors.system.filesystem.helper import METHODS as IN_HELPER
-from actors.system.filesystem.helper import HelperAnswer, HelperError, HelperRequest, method_of
+from actors.system.filesystem.helper import HelperAnswer, HelperError, HelperRequest
 from actors.system.programs import FILE_HELPER
 from actors.system.sandbox.enclosure import import_path, interpreter
 from actors.system.sandbox.errors import SandboxUnsupported
 from protocol.errors import ExecServerError, InternalError, InvalidParams, InvalidRequest, NotFound
-from protocol.methods import METHODS
+from protocol.requests import AnyParams
+from protocol.wire_types import WireStruct
 
 ENDED_AFTER_S: Final = 30.0
 """How long the helper may take, in seconds."""
@@ -31,12 +32,12 @@ _MOST_SAID: Final = 4096
 _PIECE: Final = 1 << 20
 
 
-def carry_out_inside(params: Any, room: int | None = None) -> msgspec.Struct:
+def carry_out_inside(params: Any, room: int | None = None) -> WireStruct:
     """Carry out one request in its sandbox; its result. `room`: bytes of content that the client takes.
 
     Raises ExecServerError: what the request itself would, SandboxUnsupported where it or its sandbox cannot be had.
     """
-    method = method_of(type(params))
+    method = params.METHOD
     if method not in IN_HELPER:
         raise SandboxUnsupported(f"{method}: a handle would lead out of the sandbox; use fs/readFile and fs/writeFile")
     raw = msgspec.Raw(msgspec.json.encode(msgspec.structs.replace(params, sandbox=None)))
@@ -49,7 +50,7 @@ def carry_out_inside(params: Any, room: int | None = None) -> msgspec.Struct:
         answer, said = _exchange(child, request, method)
     finally:
         _end(child)
-    return _result(method, answer, said)
+    return _result(type(params), answer, said)
 
 
 def _exchange(child: Child, request: bytes, method: str) -> tuple[bytes, bytes]:
@@ -107,14 +108,14 @@ def _end(child: Child) -> None:
     child.release()
 
 
-def _result(method: str, answer: bytes, said: bytes) -> msgspec.Struct:
+def _result(kind: AnyParams, answer: bytes, said: bytes) -> WireStruct:
     try:
         decoded = msgspec.json.decode(answer, type=HelperAnswer)
         if decoded.error is None:
-            return msgspec.json.decode(decoded.result, type=METHODS[method].result)
+            return msgspec.json.decode(decoded.result, type=kind.RESULT)
     except msgspec.DecodeError:
         text = said.decode(errors="replace").strip() or "it has printed no answer"
-        raise InternalError(f"{method}: the file helper failed: {text}", {"kind": "other"}) from None
+        raise InternalError(f"{kind.METHOD}: the file helper failed: {text}", {"kind": "other"}) from None
     raise _error(decoded.error)
 
 

@@ -52,15 +52,21 @@ async def test_clients_in_process_share_a_server_with_others() -> None:
     """Lost: an embedding program's own way to what its clients see."""
     async with embedded() as (server, url), connect_websocket(url) as far, connect_in_process(server) as near:
         watched = await far.start(["cat"], stdin=subprocess.PIPE, process_id="theirs")
-        listed = await near.call("process/list", ProcessListParams(far.session_id))
+        listed = await near.call(ProcessListParams(far.session_id))
         assert "theirs" in repr(listed)
-        read = near.call("process/read", ProcessReadParams("theirs", wait_ms=60_000, session_id=far.session_id))
+        read = near.call(ProcessReadParams("theirs", wait_ms=60_000, session_id=far.session_id))
         reading = asyncio.create_task(read)
         await watched.write(b"seen")
         assert b"seen" in repr(await reading).encode()
         with pytest.raises(InvalidRequest, match="unknown session id"):
-            await near.call("process/list", ProcessListParams("none"))
+            await near.call(ProcessListParams("none"))
         assert (await near.run(["echo", "still"])).stdout == b"still\n"
+
+
+class Rename(ProcessListParams, frozen=True):
+    """A request that this server does not have."""
+
+    METHOD = "process/rename"
 
 
 async def test_params_are_checked_as_on_a_wire() -> None:
@@ -71,7 +77,7 @@ async def test_params_are_checked_as_on_a_wire() -> None:
         with pytest.raises(InvalidParams, match="env"):
             await client.start(["true"], env={"A": 1})  # type: ignore[dict-item]
         with pytest.raises(MethodNotFound):
-            await client.call("process/rename", ProcessListParams())
+            await client.call(Rename())
 
 
 async def test_a_server_that_stops_tells_its_clients_in_process() -> None:

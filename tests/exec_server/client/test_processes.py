@@ -306,8 +306,8 @@ async def test_what_cannot_be_asked_is_refused_by_name(one_client: ExecServerCli
 
 
 async def test_any_request_can_be_made(one_client: ExecServerClient) -> None:
-    result = await one_client.call("process/list", ProcessListParams())
+    result = await one_client.call(ProcessListParams())
     assert result == ProcessListResult([])
     with pytest.raises(ExecServerError):
-        await one_client.call("process/list", ProcessListParams(session_id="unknown"))
+        await one_client.call(ProcessListParams(session_id="unknown"))
     assert alive(os.getpid())

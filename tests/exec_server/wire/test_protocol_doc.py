@@ -32,7 +32,7 @@ EXAMPLES = [
     for path in (ROOT / "README.md", DOCUMENT)
     for number, lines in enumerate(conversations(path), 1)
 ]
-NOTIFIED: dict[str, type[msgspec.Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}  # type: ignore[attr-defined]
+NOTIFIED: dict[str, type[msgspec.Struct]] = {kind.METHOD: kind for kind in NOTIFICATIONS}
 
 
 # -- examples -----------------------------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ def test_every_member_of_a_method_is_described(name: str) -> None:
     described = in_code(text)
     if "as for `environment/info`" in text or "is that of [process/write]" in text:
         described |= in_code(section("environment/info")) | in_code(section("process/write"))
-    assert members(method.params) <= described
-    assert members(method.result) <= described
+    assert members(method) <= described
+    assert members(method.RESULT) <= described
 
 
 @pytest.mark.parametrize("name", NOTIFIED)

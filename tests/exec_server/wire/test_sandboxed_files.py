@@ -133,9 +133,7 @@ async def test_every_request_that_can_have_a_sandbox_minds_it(tmp_path: Path) ->
     params |= {"dataBase64": "", "recursive": True, "handleId": "h"}
     params["options"] = {"maxDepth": 1, "maxDirectories": 1, "maxEntries": 1, "followDirectorySymlinks": False}
     params["sandbox"] = managed(tmp_path)
-    methods = [
-        name for name, each in METHODS.items() if name[:3] == "fs/" and "sandbox" in each.params.__struct_fields__
-    ]
+    methods = [name for name, each in METHODS.items() if name[:3] == "fs/" and "sandbox" in each.__struct_fields__]
     assert {"fs/readFile", "fs/writeFile", "fs/walk", "fs/remove"} <= set(methods)
     with program(env={**os.environ, "PATH": str(tmp_path / "empty")}) as bare:
         async with session(bare.url) as client:

@@ -1,4 +1,4 @@
-"""JSON params -> Structs, with a faster way for large base64 members."""
+"""JSON -> Structs, with a faster way for large base64 members."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _KINDS = {ord("n"): "null", ord("t"): "bool", ord("f"): "bool", ord("["): "array
 _decode_string = msgspec.json.Decoder(str).decode
 
 
-def params_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
-    """A function from params to a `kind`, which raises msgspec.ValidationError in msgspec's words."""
+def struct_decoder(kind: type[Struct]) -> Callable[[Raw], Any]:
+    """A function from an object in JSON to a `kind`, which raises msgspec.ValidationError in msgspec's words."""
     plain = msgspec.json.Decoder(kind).decode
     fields = msgspec.structs.fields(kind)
     binary = {field.name: field.encode_name for field in fields if field.type is bytes}
