@@ -41,7 +41,7 @@ class Runtime:
         self.nobody = self.mail.new_sink(NobodySink()).address
         new_cell = partial(ActorCell, self)
         self.life = Life(capabilities, self.mail, self.timers, self.watches, system, new_cell, self._all_gone)
-        self.turns = Turns(self.mail, self.watches, self.life, self._send_actor_status)
+        self.turns = Turns(self.mail, self.watches, self.life, self._send_actor_status, clock)
         self.turns.count_slow_handlers = bool(capabilities.get("Count Slow Handlers", False))
 
         self.post: Callable[[ActorAddress, Any], bool] = partial(self.mail.send, self.nobody)

@@ -62,7 +62,7 @@ class Turns:
         watches: Watches,
         life: Life,
         send_status: Callable[[Cell, ActorAddress], object],
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float],
     ) -> None:
         self.turn_seconds = TURN_SECONDS
         self.running = False

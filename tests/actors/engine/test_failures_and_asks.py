@@ -34,22 +34,6 @@ class FailsOnMessage(ActorTypeDispatcher):
         self.send(sender, self.attempts)
 
 
-class Base(ActorTypeDispatcher):
-    def receiveMsg_object(self, message, sender):
-        self.send(sender, "object")
-
-    def receiveMsg_int(self, message, sender):
-        self.send(sender, "base int")
-
-
-class Derived(Base):
-    def receiveMsg_bool(self, message, sender):
-        return self.SUPER
-
-    def receiveMsg_int(self, message, sender):
-        return self.SUPER if message > 10 else self.send(sender, "derived int")
-
-
 def test_a_failing_handler_is_tried_again_with_a_copy_and_then_the_sender_gets_poison(run):
     """Thespian's promise: the sender learns that its message cannot be handled, and why."""
 
@@ -244,20 +228,6 @@ def test_listen_gets_what_ask_did_not_take():
     system.tell(actor, ActorExitRequest())
     assert system.ask(actor, "dead", None) is None
     system.shutdown()
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [(3, "derived int"), (11, "base int"), (True, "derived int"), ("text", "object"), (None, "object")],
-)
-def test_dispatch_is_that_of_thespian(run, message, expected):
-    """The cached table must find the method Thespian would, SUPER included."""
-
-    async def scenario(engine):
-        actor = engine.newPrimaryActor(Derived, None, None)
-        assert await engine.aask(actor, message, 5) == expected
-
-    run(scenario)
 
 
 def test_addresses_survive_copies_and_stay_unhashable(run):
