@@ -155,6 +155,9 @@ class Process:
 class ConnectionActor(GuardedActor):
     """The books of one session: process id -> ProcessActor."""
 
+    begins_group = True
+    """A session has one place in the engine's queue for turns, however many processes it has (engine.cell.Group)."""
+
     def __init__(self) -> None:
         super().__init__()
         self._open: OpenSession | None = None
