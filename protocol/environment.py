@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -120,16 +120,92 @@ class EnvironmentConfigReadParams(Params, frozen=True):
     requirements_paths: list[list[Name]]
 
 
-class CapabilitiesDiscoverV2Result(WireStruct, frozen=True):
-    """Always empty here: clients look into folders themselves."""
+class TextFile(WireStruct, frozen=True):
+    """A file with its text."""
 
-    plugins: list[dict[str, Any]]
-    skills: list[dict[str, Any]]
+    path: str
+    contents: str
+
+
+class SkillTool(WireStruct, frozen=True):
+    """A tool that a skill needs."""
+
+    type: str
+    value: str
+    description: str | None = None
+    transport: str | None = None
+    command: str | None = None
+    url: str | None = None
+    oauth_callback_port: int | None = None
+
+
+class SkillDependencies(WireStruct, frozen=True):
+    """What a skill needs."""
+
+    tools: list[SkillTool]
+
+
+class SkillPolicy(WireStruct, frozen=True):
+    """When a skill may be used."""
+
+    allow_implicit_invocation: bool | None = None
+    products: list[str] = msgspec.field(default_factory=list)
+
+
+class DiscoveredSkill(WireStruct, frozen=True, kw_only=True):
+    """A skill by its full name, `plugin:skill` in a plugin; `path` is that of its SKILL.md."""
+
+    name: str
+    description: str
+    short_description: str | None
+    path: str
+    dependencies: SkillDependencies | None
+    policy: SkillPolicy | None
+
+
+class DiscoveryRoot(WireStruct, frozen=True):
+    """A folder that skills are looked for in."""
+
+    id: str
+    path: str
+
+
+class RootedSkill(DiscoveredSkill, frozen=True, kw_only=True):
+    """A skill that is in no installed plugin."""
+
+    discovery_root: DiscoveryRoot
+
+
+class PluginFiles(WireStruct, frozen=True):
+    """The files of a plugin that clients read."""
+
+    manifest: TextFile
+    mcp_config: TextFile | None
+    apps_config: TextFile | None
+
+
+class DiscoveredPlugin(WireStruct, frozen=True, kw_only=True):
+    """An installed plugin, `name@marketplace`, in the version that counts."""
+
+    id: str
+    display_name: str
+    remote_plugin_id: str | None
+    version: str
+    root: str
+    files: PluginFiles
+    skills: list[DiscoveredSkill]
+
+
+class CapabilitiesDiscoverV2Result(WireStruct, frozen=True):
+    """What is installed, and why something may be missing."""
+
+    plugins: list[DiscoveredPlugin]
+    skills: list[RootedSkill]
     warnings: list[str]
 
 
 class CapabilitiesDiscoverV2Params(Params, frozen=True):
-    """What plugins and skills a folder has."""
+    """What plugins and skills are installed, for somebody who works in `cwd`."""
 
     METHOD = "capabilities/discoverV2"
     RESULT = CapabilitiesDiscoverV2Result

@@ -12,7 +12,10 @@ import reprlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
+
+from protocol.environment import SkillDependencies, SkillPolicy, SkillTool
 
 if TYPE_CHECKING:
     import yaml
@@ -157,3 +160,55 @@ def _loader() -> type[yaml.SafeLoader]:
             return super().construct_mapping(node, deep)
 
     return PlainLoader
+
+
+class SkillSettings(Struct, frozen=True):
+    """What `agents/openai.yaml` beside a SKILL.md says that clients decide on."""
+
+    dependencies: SkillDependencies | None = None
+    policy: SkillPolicy | None = None
+
+
+def parse_settings(data: bytes) -> SkillSettings:
+    """The settings of a skill. Members that nobody knows are ignored. Raises ValueError."""
+    try:
+        values = yaml_mapping(data.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 (byte {error.start})") from None
+    try:
+        told = msgspec.convert(values, _WrittenSettings)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    dependencies, policy = told.dependencies, told.policy
+    return SkillSettings(
+        None
+        if dependencies is None or not dependencies.tools
+        else SkillDependencies([SkillTool(**msgspec.structs.asdict(tool)) for tool in dependencies.tools]),
+        None if policy is None else SkillPolicy(policy.allow_implicit_invocation, policy.products),
+    )
+
+
+class _WrittenTool(Struct):
+    type: str
+    value: str
+    description: str | None = None
+    transport: str | None = None
+    command: str | None = None
+    url: str | None = None
+    oauth_callback_port: int | None = None
+
+
+class _WrittenDependencies(Struct):
+    tools: list[_WrittenTool] = msgspec.field(default_factory=list)
+
+
+class _WrittenPolicy(Struct):
+    allow_implicit_invocation: bool | None = None
+    products: list[str] = msgspec.field(default_factory=list)
+
+
+class _WrittenSettings(Struct):
+    """As the file has it, with its own names of members."""
+
+    dependencies: _WrittenDependencies | None = None
+    policy: _WrittenPolicy | None = None

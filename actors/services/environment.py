@@ -11,7 +11,7 @@ from actors.base.guarded import GuardedActor
 from actors.base.messages import Address, Answer, BridgeDetached, Call, Failure
 from actors.system.child.environment import server_environment
 from actors.system.pool import FILE_POOL
-from protocol.environment import CapabilitiesDiscoverV2Result, EnvironmentConfigReadParams
+from protocol.environment import CapabilitiesDiscoverV2Params, EnvironmentConfigReadParams
 from protocol.errors import ExecServerError, InternalError
 from protocol.wire_types import WireStruct
 
@@ -74,4 +74,8 @@ def _outcome(params: WireStruct) -> WireStruct | ExecServerError:
         from actors.services.executor_config import read_config  # the TOML libraries are imported in the thread
 
         return read_config(params, server_environment())
-    return CapabilitiesDiscoverV2Result(plugins=[], skills=[], warnings=[])
+    if isinstance(params, CapabilitiesDiscoverV2Params):
+        from actors.services.capabilities import discover
+
+        return discover(params, server_environment())
+    raise AssertionError(params)

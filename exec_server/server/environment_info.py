@@ -25,7 +25,9 @@ def environment_info() -> EnvironmentInfo:
         user_home_dir=path_uri(os.path.expanduser("~")),
         platform_os="linux" if sys.platform.startswith("linux") else sys.platform,
         temp_dir=path_uri(temporary_folder()),
-        capabilities=Capabilities(environment_config_read=True, http_header_env_vars=True),
+        capabilities=Capabilities(
+            capability_discovery_v2=True, environment_config_read=True, http_header_env_vars=True
+        ),
     )
 
 

@@ -145,7 +145,7 @@ async def test_the_folder_of_the_environment(tmp_path: Path) -> None:
             assert result["codexHomeDir"] == f"file://{tmp_path}"
             assert result["config"]["layers"][0]["toml"] == "a = 1\n"
             capabilities = (await client.call("environment/info"))["capabilities"]
-            assert (capabilities["environmentConfigRead"], capabilities["capabilityDiscoveryV2"]) == (True, False)
+            assert (capabilities["environmentConfigRead"], capabilities["capabilityDiscoveryV2"]) == (True, True)
             found = await client.call("capabilities/discoverV2", cwd="file:///", sandbox=None)
             assert found == {"plugins": [], "skills": [], "warnings": []}
 
