@@ -23,6 +23,7 @@ COMMANDS = {
     "kill": "exec_server.cli.kill:kill",
     "cp": "exec_server.cli.cp:cp",
     "info": "exec_server.cli.info:info",
+    "mcp": "exec_server.cli.mcp:mcp",
     "completion": "exec_server.cli.completion:completion",
     "config": "exec_server.cli.config:app",
     "debug": "exec_server.cli.debug:app",

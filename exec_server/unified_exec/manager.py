@@ -86,6 +86,12 @@ class UnifiedExec:
         """Of the commands that are kept: what runs, and what has ended but was not shown to its end."""
         return list(self._table)
 
+    def process(self, process_id: int) -> Process:
+        """The handle of a command, to signal it or to ask about it; reading from it takes output away from the
+        snapshots. Raises UnknownProcess.
+        """
+        return self._table.find(process_id).process
+
     # -- calls --------------------------------------------------------------------------------------------------
 
     async def exec_command(
