@@ -35,8 +35,9 @@ COUNTER = "codex.tool.unified_exec"
 Count = Callable[[str, Mapping[str, str]], None]
 """Called with the name of a counter and its tags, once for each thing that is counted."""
 
+_Size = Annotated[int, Meta(ge=0)]
 _Tokens = Annotated[
-    int | None, Meta(ge=0, description="How much output to return at most, in tokens. Default: 10,000. More is cut.")
+    _Size | None, Meta(description="How much output to return at most, in tokens. Default: 10,000. More is cut.")
 ]
 
 
@@ -53,8 +54,8 @@ class ExecCommand(Struct, forbid_unknown_fields=True, frozen=True):
         bool, Meta(description="Whether it runs on a terminal. Only then can it be written to with `write_stdin`.")
     ] = False
     yield_time_ms: Annotated[
-        int | None,
-        Meta(ge=0, description="How long to wait for its end, in ms, from 250 to 30,000. Default: 10,000."),
+        _Size | None,
+        Meta(description="How long to wait for its end, in ms, from 250 to 30,000. Default: 10,000."),
     ] = None
     max_output_tokens: _Tokens = None
 
@@ -65,9 +66,8 @@ class WriteStdin(Struct, forbid_unknown_fields=True, frozen=True):
     session_id: Annotated[int, Meta(description="The session ID of a command that runs.")]
     chars: Annotated[str, Meta(description="What to type; nothing, to look at the output only.")] = ""
     yield_time_ms: Annotated[
-        int | None,
+        _Size | None,
         Meta(
-            ge=0,
             description="How long to wait, in ms, from 250 to 30,000. Default: 10,000; 5,000 without `chars`.",
         ),
     ] = None
