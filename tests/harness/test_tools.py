@@ -6,7 +6,6 @@ import asyncio
 import base64
 import io
 import json
-import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
