@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
-from typing import Annotated, cast
+from typing import Annotated
 
 from mcp_types import ToolAnnotations
 from msgspec import Meta, Struct
@@ -191,10 +191,9 @@ async def screen_of(link: Link, process_id: int) -> ProcessScreenResult:
     if not process.tty:
         raise ToolError(f"Process {process_id} has no terminal, and so no screen: start it with tty true.")
     try:
-        found = await link.environment.processes.call("process/screen", ProcessScreenParams(process.process_id))
+        return await link.environment.processes.call(ProcessScreenParams(process.process_id))
     except MethodNotFound:
         raise ToolError("This machine's server renders no screens (it needs `exec-server[screen]`).") from None
-    return cast(ProcessScreenResult, found)
 
 
 def screen_text(screen: ProcessScreenResult) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.exceptions import MCPError
@@ -28,7 +28,7 @@ from exec_server.mcp.file_tools import version_of
 from exec_server.mcp.lines import text_of
 from exec_server.mcp.machine import Link
 from exec_server.mcp.session import McpSession
-from protocol.process import ProcessReadParams, ProcessReadResult
+from protocol.process import ProcessReadParams
 
 MAX_OUTPUT_BYTES = 256 << 10
 """The most output in one answer."""
@@ -123,7 +123,7 @@ def _cursor(query: str) -> int:
 async def _output(link: Link, uri: str, process_id: int, after: int) -> ReadResourceResult:
     process = link.commands.process(process_id)
     params = ProcessReadParams(process.process_id, after_seq=after, max_bytes=MAX_OUTPUT_BYTES)
-    found = cast(ProcessReadResult, await link.environment.processes.call("process/read", params))
+    found = await link.environment.processes.call(params)
     text = b"".join(chunk.chunk for chunk in found.chunks).decode("utf-8", "replace")
     cursor = found.next_seq - 1
     more = bool(found.chunks) and sum(len(chunk.chunk) for chunk in found.chunks) >= MAX_OUTPUT_BYTES
