@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "plugin": "harness.cli.plugin:app",
     "marketplace": "harness.cli.marketplace:app",
+    "history": "harness.cli.history:app",
 }
 """Each is imported only when it is used."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import cyclopts
@@ -58,3 +59,23 @@ def tell(message: str) -> None:
         os.write(2, f"exec-harness: {line}\n".encode(errors="backslashreplace"))
     except OSError:
         pass
+
+
+Home = Annotated[
+    Path | None,
+    Parameter(
+        name="--home",
+        help="The folder with the agent's state; without it EXEC_HARNESS_HOME, else `exec-harness` in the user's state "
+        "folder.",
+    ),
+]
+
+
+def home_of(home: Path | None) -> Path:
+    """The folder that the options mean (XDG base directory specification)."""
+    if home is not None:
+        return home.expanduser()
+    if named := os.environ.get("EXEC_HARNESS_HOME"):
+        return Path(named).expanduser()
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return Path(state if os.path.isabs(state) else os.path.expanduser("~/.local/state")) / "exec-harness"
