@@ -97,7 +97,10 @@ def find_handler(actor_class: type, message_class: type) -> Handler:
     """The function by which actors of this class handle messages of that, found anew (see the module)."""
     own_way: Callable[[type], Handler] | None = getattr(actor_class, "handler_for", None)
     if own_way is not None:
-        return own_way(message_class)
+        try:
+            return own_way(message_class)
+        except Exception:  # each such message fails by itself, in its handler
+            return lambda actor, message, sender: own_way(message_class)(actor, message, sender)
     if getattr(actor_class, "receiveMessage", None) is not ActorTypeDispatcher.receiveMessage:
         return _receive
     found = typed_handlers(actor_class, message_class)

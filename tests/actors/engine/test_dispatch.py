@@ -101,6 +101,25 @@ def test_a_class_makes_good_its_failures_itself(run, caplog):
     assert "could not make good its failure on int" in caplog.text
 
 
+class FindsNothing(ActorTypeDispatcher):
+    @classmethod
+    def handler_for(cls, message_class):
+        raise LookupError(f"nothing handles {message_class.__name__}")
+
+
+def test_a_class_that_finds_no_handler_fails_at_that_message_only(run):
+    """Lost: the turn of everybody else, and an actor that can be told to exit."""
+
+    async def scenario(engine):
+        actor = engine.newPrimaryActor(FindsNothing, None, None)
+        poison = await engine.aask(actor, "text", 5)
+        assert "nothing handles str" in poison.details
+        engine.post(actor, ActorExitRequest())
+        assert await engine.aask(actor, "gone", 5) is None
+
+    run(scenario)
+
+
 class Watching(OwnWay):
     def handler_failed(self, message, sender, error):
         return ThespianWatch([self.fd])
