@@ -16,6 +16,7 @@ from exec_server.mcp.lean import import_lean
 from exec_server.mcp.machine import Connect
 from exec_server.mcp.policy import Policy
 from exec_server.server.config import Config
+from exec_server.server.process_setup import Measures
 from exec_server.server.server import Server, settings_of
 
 CLIENT_NAME = "exec-server mcp"
@@ -51,8 +52,10 @@ async def _connector(target: ServerTarget) -> AsyncIterator[Connect]:
     if target.command is not None or target.url not in (None, "local"):
         yield lambda: _elsewhere(target)
         return
+    measures = Measures()  # as the server program does: nothing of it outlives this process, however that ends
     server = Server(settings_of(Config()))
     await server.start()
+    measures.begin()
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[Environment, None]:
@@ -63,6 +66,7 @@ async def _connector(target: ServerTarget) -> AsyncIterator[Connect]:
         yield connect
     finally:
         await server.stop()
+        await measures.end()
 
 
 @asynccontextmanager

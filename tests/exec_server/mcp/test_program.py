@@ -1,4 +1,4 @@
-"""The program `exec-server mcp` on stdio, with the official client; and what becomes of processes when somebody leaves."""
+"""The program `exec-server mcp` on stdio, with the official client, and when somebody leaves."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ async def test_a_server_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--sandbox", "none"], "--sandbox"),
+        (["--sandbox", "most"], "--sandbox"),
         (["--workspace", "/no/such"], "--workspace /no/such is no folder"),
         (["--root", "relative", "--url", "ws://127.0.0.1:9"], "give the absolute path"),
         (["--environment", "nowhere"], "there is no environment 'nowhere'"),
