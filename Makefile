@@ -24,6 +24,7 @@ test: $(VENV)/.installed # four at a time, whatever the cores: they wait more th
 # Then once more with the server broken in one way after the other, each of which a scenario must notice.
 test-real-client: $(VENV)/.installed
 	$(BIN)/python -m tests.real_client --all $(REAL_CLIENT_ARGS)
+	$(BIN)/python -m tests.real_client.plugins
 	$(BIN)/python -m tests.real_client --all --faults $(REAL_CLIENT_ARGS)
 
 # The JavaScript client: its types, and its tests with Node 22; needs npm, the first time, and 210 MB in
