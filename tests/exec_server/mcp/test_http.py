@@ -144,14 +144,12 @@ async def test_a_session_outlives_its_connections(url: str) -> None:
 
 async def test_a_session_ends_when_it_is_told_to(url: str) -> None:
     async with raw_session(url) as ours:
-        found = (await ours.call(1, "exec_command", cmd="echo $$; exec sleep 1000", yield_time_ms=500))[
-            "structuredContent"
-        ]
+        result = await ours.call(1, "exec_command", cmd="echo $$; exec sleep 1000", yield_time_ms=500)
+        pid = int(result["structuredContent"]["output"])
         assert (await ours.http.delete(url, headers=ours.headers)).status_code == 200
-        await eventually(lambda: not alive(int(result["structuredContent"]["output"])), "its processes are gone")
-        assert (
-            await ours.http.post(url, headers=ours.headers, json=ours.message(2, "list_processes"))
-        ).status_code == 404
+        await eventually(lambda: not alive(pid), "its processes are gone")
+        answer = await ours.http.post(url, headers=ours.headers, json=ours.message(2, "list_processes"))
+        assert answer.status_code == 404
 
 
 @pytest.mark.parametrize(
