@@ -78,6 +78,8 @@ from transport.tracing import Tracer
 
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
+TAKEN_BYTES = 1 << 20
+"""Bytes of messages after which others have their turn, too: decoding takes about a millisecond for so many."""
 READS_AT_ONCE = 8
 """Reads and snapshots of one client that may be out for an answer at once: each may bring all that is kept."""
 NOTIFICATION_BYTES = 256
@@ -195,6 +197,7 @@ class BridgeActor(GuardedActor):
         if self._taking:
             return
         self._bounded = False
+        taken = 0
         for _ in range(TAKEN_A_TURN):
             if not self._may_take():
                 self._bounded = True
@@ -204,6 +207,9 @@ class BridgeActor(GuardedActor):
                 self._end_waits_at_end_of_input()
                 return
             self._receive(messages[0])
+            taken += len(messages[0])
+            if taken >= TAKEN_BYTES:
+                break
         self._taking = True
         self.send(self.myAddress, TakeMore())
 

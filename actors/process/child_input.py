@@ -10,6 +10,10 @@ from actors.process.stdin import Settled, StdinQueue, Write
 from protocol.errors import InvalidParams
 from protocol.process import ProcessWriteResult, WriteStatus
 
+PUSHED_A_TURN = 256 * 1024
+"""Bytes that a child is given before others have their turn; one that takes them as fast as they come would have all.
+"""
+
 
 class ChildInput:
     """Writes what the queue accepts, as the child takes it, and answers every write once through `tell`."""
@@ -45,8 +49,9 @@ class ChildInput:
         return self._queue.remembers(write_id)
 
     def push(self) -> None:
-        """Write what the child takes now; `streams` says when there is room for more."""
-        while (chunk := self._queue.next_chunk()) is not None:
+        """Write what the child takes now, PUSHED_A_TURN at most; `streams` says when there is room for more."""
+        pushed = 0
+        while (chunk := self._queue.next_chunk()) is not None and pushed < PUSHED_A_TURN:
             try:
                 count = self._streams.write(chunk)
             except OSError:
@@ -55,6 +60,7 @@ class ChildInput:
                 return
             if not count:
                 break
+            pushed += count
             if self.on_written is not None:
                 self.on_written(bytes(chunk[:count]))
             self._tell_settled(self._queue.written(count))

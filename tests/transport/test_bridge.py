@@ -10,6 +10,7 @@ import pytest
 from tests.support.sessions import Client, Server
 from tests.support.simulated_process import Prints, Reads
 from tests.support.simulation import Simulation
+from transport.bridge import TAKEN_BYTES
 
 BUSY = {"kind": "busy"}
 
@@ -65,6 +66,20 @@ def test_reads_that_may_bring_much_are_taken_a_few_at_a_time(simulation: Simulat
         most = max(most, out)
     assert 0 < most <= 8
     assert len([frame for frame in client.frames if "chunks" in frame.get("result", {})]) == 30
+
+
+def test_large_messages_are_taken_a_few_at_a_time(simulation: Simulation) -> None:
+    """Lost: the turn of every other client, while one sends writes of megabytes."""
+    client = started(Server(simulation))
+    asked = [
+        client.asks("process/write", processId="a", chunk="A" * (TAKEN_BYTES // 2), writeId=f"w{number}")
+        for number in range(9)
+    ]
+    before = client.transport.untaken
+    while simulation.deliver_one():
+        assert before - client.transport.untaken <= 2
+        before = client.transport.untaken
+    assert [client.answer(number)["result"]["status"] for number in asked] == ["accepted"] * 9
 
 
 def test_writes_that_a_child_does_not_read_are_refused_above_a_bound(simulation: Simulation) -> None:
