@@ -44,7 +44,8 @@ class Runtime:
         self.turns = Turns(self.mail, self.watches, self.life, self._send_actor_status, clock)
         self.turns.count_slow_handlers = bool(capabilities.get("Count Slow Handlers", False))
 
-        self.post: Callable[[ActorAddress, Any], bool] = partial(self.mail.send, self.nobody)
+        self.send = self.mail.send  # bound once, for the cells of all actors
+        self.post: Callable[[ActorAddress, Any], bool] = partial(self.send, self.nobody)
         """`post(address, message)` sends from outside, with nobody to answer to. False: the actor is gone."""
         self.call_after_turn = self.turns.call_after_turn
         self.create_primary = self.life.create_primary
@@ -149,7 +150,8 @@ class ActorCell(Cell):
     def __init__(self, runtime: Runtime, group: Group, parent: Cell) -> None:
         super().__init__(runtime.mail, group, parent)
         self.runtime = runtime
-        self.actor_send = partial(runtime.mail.send, self.address)
+        # No method: it would be one more call for each message.
+        self.actor_send = partial(runtime.send, self.address)
 
     def createActor(
         self,
