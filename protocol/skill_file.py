@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import yaml
 
 SKILL_FILE = "SKILL.md"
+SETTINGS_FILE = "agents/openai.yaml"
+"""Beside it: what clients show of a skill, and when they may use it."""
 MAX_FRONT_MATTER_BYTES = 64 << 10
 """The front matter has to end within so many bytes of the file: no more of it need be read."""
 MAX_NAME_CHARACTERS = 64

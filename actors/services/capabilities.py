@@ -37,7 +37,14 @@ from protocol.plugin_files import (
     relative_path,
 )
 from protocol.sandbox import to_enforce
-from protocol.skill_file import MAX_FRONT_MATTER_BYTES, SKILL_FILE, SkillSettings, parse_settings, parse_skill
+from protocol.skill_file import (
+    MAX_FRONT_MATTER_BYTES,
+    SETTINGS_FILE,
+    SKILL_FILE,
+    SkillSettings,
+    parse_settings,
+    parse_skill,
+)
 
 MAX_DEPTH = 6
 """Folders between a root and a skill's own, that one counted in."""
@@ -48,7 +55,6 @@ MAX_CAPABILITIES = 2_048
 MAX_ANSWER_BYTES = 4 << 20
 MAX_WARNINGS = 64
 SYSTEM_SKILLS = "/etc/codex/skills"
-SETTINGS = "agents/openai.yaml"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
@@ -209,7 +215,7 @@ class _Discovery:
         )
 
     def _settings(self, folder: str, root: str) -> SkillSettings:
-        path = os.path.join(folder, SETTINGS)
+        path = os.path.join(folder, SETTINGS_FILE)
         try:
             return parse_settings(_read(path, root, MAX_FRONT_MATTER_BYTES))
         except FileNotFoundError:

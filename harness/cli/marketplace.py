@@ -15,8 +15,9 @@ from exec_server.cli.table import printable
 from harness.cli.ending import Flag, Json
 from harness.cli.plugin import AuthPolicy, InstallPolicy
 from harness.errors import PluginError
+from harness.plugins.entries import NewEntry, add_entry, check_entry
 from harness.plugins.manifest import load_manifest
-from harness.plugins.marketplace import PLACE, Authentication, Installation, NewEntry, add_entry, check_entry
+from harness.plugins.marketplace import PLACE, Authentication, Installation
 from harness.reader import LocalReader
 
 app = cyclopts.App(name="marketplace", help="Change what a marketplace offers.", result_action="return_value")

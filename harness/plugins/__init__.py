@@ -2,8 +2,9 @@
 
 manifest      plugin.json as it is read
 namespace     the plugin that a path belongs to
-marketplace   marketplace.json: reading, resolving, adding an entry
+marketplace   marketplace.json: reading, resolving, discovering
+entries       adding an entry to one
 scaffold      new plugins
-validation    what is wrong with a plugin's folder
-names, members   rules that they share; pure
+validation    what is wrong with a plugin's folder; skill_validation with its skills
+names, members, faults   what they share
 """

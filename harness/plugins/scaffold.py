@@ -14,16 +14,8 @@ from msgspec import Struct
 
 from harness.disk import replace_file, why
 from harness.errors import MarketplaceError, PluginError
-from harness.plugins.marketplace import (
-    PERSONAL,
-    PLACE,
-    Authentication,
-    Installation,
-    NewEntry,
-    NewMarketplace,
-    add_entry,
-    check_entry,
-)
+from harness.plugins.entries import PERSONAL, NewEntry, NewMarketplace, add_entry, check_entry
+from harness.plugins.marketplace import PLACE, Authentication, Installation
 from harness.plugins.names import normalised, shown_name
 from protocol.plugin_files import MANIFESTS
 

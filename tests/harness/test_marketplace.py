@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import MarketplaceError, discover, load_marketplace
+from harness.plugins.entries import NewEntry, add_entry, with_entry
 from harness.plugins.marketplace import (
     MAX_MARKETPLACE_BYTES,
     PLACE,
     Authentication,
     Installation,
-    NewEntry,
-    add_entry,
     parse_marketplace,
     resolve,
     root_of,
-    with_entry,
 )
 
 FILE = Path("/r") / PLACE
@@ -188,6 +188,37 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         assert error.value.kind == "unreadable" and name in str(error.value)
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+sources = st.fixed_dictionaries(
+    {"source": st.just("local") | json_values, "path": st.just("./plugins/a") | json_values}
+)
+entries = st.dictionaries(
+    st.sampled_from(["name", "source", "policy", "category", "installPolicy"]), json_values | sources, max_size=5
+)
+documents = st.fixed_dictionaries({"name": st.just("m") | json_values, "plugins": st.lists(entries) | json_values})
+
+
+@given(documents | json_values)
+def test_any_json_is_a_marketplace_or_a_reason(value: object) -> None:
+    """5.4, 5.5: never another exception, no folder outside of the root, and what can be read can be added to."""
+    data = json.dumps(value).encode()
+    try:
+        found = parse_marketplace(data, FILE)
+    except MarketplaceError:
+        return
+    assert all(each.folder is None or each.folder.is_relative_to("/r/") for each in found.entries)
+    assert all(".." not in each.folder.parts for each in found.entries if each.folder is not None)
+    try:
+        changed = with_entry(data, NewEntry(name="new"))
+    except ValueError:
+        return
+    assert [each.name for each in parse_marketplace(changed, FILE).entries][-1] == "new"
+
+
 # -- 5.5 writing ----------------------------------------------------------------------------------------------------
 
 OTHERS = """{
@@ -294,7 +325,7 @@ def test_a_full_disk_leaves_the_file(tmp_path: Path) -> None:
     code = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from harness.plugins.marketplace import NewEntry, add_entry\n"
+        "from harness.plugins.entries import NewEntry, add_entry\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
         "try:\n"
         "    add_entry(Path(sys.argv[1]), NewEntry(name='new'))\n"
@@ -313,7 +344,7 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from harness.plugins.marketplace import NewEntry, add_entry\n"
+        "from harness.plugins.entries import NewEntry, add_entry\n"
         "for number in range(10):\n"
         "    add_entry(Path(sys.argv[1]), NewEntry(name=f'{sys.argv[2]}-{number}'))\n"
     )

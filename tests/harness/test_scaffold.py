@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from harness import LocalReader, MarketplaceError, PluginError, load_manifest, load_marketplace
@@ -390,6 +392,29 @@ def test_what_has_to_be_there(valid: Path, member: str) -> None:
 def test_each_fault_is_told_with_its_member(valid: Path, member: str, value: Any, at: str) -> None:
     """5.7"""
     assert at in changed(valid, member, value)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("./skills/") | st.just("./.mcp.json"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(
+    st.sampled_from(["name", "author", "version", "skills", "hooks", "apps", "mcpServers", "interface", "keywords"])
+    | st.sampled_from(["defaultPrompt", "screenshots", "logo", "capabilities", "brandColor", "websiteURL"]),
+    json_values,
+    max_size=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(values=objects | json_values, interface=objects, apps=json_values)
+def test_any_manifest_has_faults_and_no_exception(valid: Path, values: Any, interface: Any, apps: Any) -> None:
+    """5.7: a traceback in place of what is wrong."""
+    whole = {**values, "interface": interface} if isinstance(values, dict) else values
+    (valid / MANIFEST).write_text(json.dumps(whole))
+    (valid / ".app.json").write_text(json.dumps({"apps": apps}))
+    assert all(each.member and each.text for each in faults_of(valid))
 
 
 def test_what_may_be_there(valid: Path) -> None:
