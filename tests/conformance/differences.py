@@ -90,6 +90,13 @@ DIFFERENCES: tuple[Difference, ...] = (
             "shape/sandbox": ENVIRONMENT,
         },
     ),
+    Difference(
+        "discovered-skills",
+        tests=(
+            FILES + "test_capabilities.py::test_skills_of_the_user",
+            FILES + "test_capabilities.py::test_what_cannot_be_used_is_told",
+        ),
+    ),
     Difference("tool-directory", {"start/env": ("pol-* stdout",)}),
     Difference("parent-death-signal", {"start/env": ("attrs-pipe stdout", "attrs-pipestdin stdout")}),
     Difference("network-proxy", {"shape/exec-extra": ("#9 result",)}),
