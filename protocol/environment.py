@@ -1,4 +1,6 @@
-"""`environment/*`, `environmentConfig/*` and `capabilities/*`: what this machine is (wire-spec section 6)."""
+"""`environment/*`, `environmentConfig/*` and `capabilities/*`: what this machine is (docs/protocol.md,
+"environment/info").
+"""
 
 from __future__ import annotations
 

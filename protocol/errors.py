@@ -1,7 +1,7 @@
 """Every error that a client can be answered with: one tree, a code each, `data.kind` where a program may decide on it.
 
 ExecServerError
-├── ParseError              -32600, id -1   the message is no JSON-RPC message of ours (wire-spec: envelope)
+├── ParseError              -32600, id -1   the message is no JSON-RPC message of ours (docs/protocol.md, "Messages")
 ├── InvalidRequest          -32600          right shape, wrong moment or unknown name
 │   ├── UnknownSession
 │   ├── UnknownProcess

@@ -1,4 +1,4 @@
-"""What JSON's grammar allows and this protocol forbids (wire-spec section 2): a key twice in one object, and
+"""What JSON's grammar allows and this protocol forbids (docs/protocol.md, "Messages"): a key twice in one object, and
 nesting deeper than `MAX_DEPTH`. For messages that are known to be well formed; linear in their length.
 """
 

@@ -1,5 +1,5 @@
-"""OutputLog: what is kept of one process's output, in the order of its sequence numbers (wire-spec section
-5.3).
+"""OutputLog: what is kept of one process's output, in the order of its sequence numbers (docs/protocol.md,
+"process/read").
 
 One counter, from 1, numbers output chunks and the two events `exited` and `closed`. The log holds the newest
 whole chunks whose charge fits the capacity. A chunk of 4 KiB or more is charged its bytes; a smaller one also
@@ -112,7 +112,7 @@ class OutputLog:
         return seq
 
     def read(self, after_seq: int = 0, max_bytes: int | None = None) -> tuple[list[OutputChunk], int]:
-        """Held chunks with a seq above `after_seq`, and the seq to go on from (wire-spec section 5.3).
+        """Held chunks with a seq above `after_seq`, and the seq to go on from (docs/protocol.md, "process/read").
 
         Chunks are taken while their bytes together stay within `max_bytes` (None: no limit); the first is
         always taken whole. If the limit left some out, the second value is the last taken seq + 1; else it is

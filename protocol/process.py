@@ -43,8 +43,8 @@ Variables = Annotated[dict[str, str], msgspec.Meta(max_length=16_384)]
 
 
 class EnvPolicy(WireStruct, frozen=True):
-    """How the child's environment is made of the server's before `env` is laid over it (wire-spec section
-    5.1.2).
+    """How the child's environment is made of the server's before `env` is laid over it (docs/protocol.md,
+    "process/start").
     """
 
     inherit: Literal["all", "core", "none"]
@@ -284,6 +284,9 @@ class ProcessWriteParams(ProcessRequest, frozen=True):
             raise ValueError("writeId must not be empty")
         check_u64("offset", self.offset)
 
+    def result_without_process(self) -> WireStruct:
+        return ProcessWriteResult(status="unknownProcess")
+
 
 _SIGNALS = {number.name: int(number) for number in signals.Signals} | {"interrupt": int(signals.SIGINT)}
 
@@ -307,6 +310,9 @@ class ProcessSignalParams(ProcessRequest, frozen=True):
         """The signal's number on this system."""
         return _SIGNALS[self.signal]
 
+    def result_without_process(self) -> WireStruct:
+        return Empty()
+
 
 class ProcessTerminateResult(WireStruct, frozen=True):
     """Whether the process had not yet exited."""
@@ -327,14 +333,21 @@ class ProcessTerminateParams(ProcessRequest, frozen=True):
     timeout_ms: Millis | None = None
     session_id: Name | None = None
 
+    def result_without_process(self) -> WireStruct:
+        return ProcessTerminateResult(running=False)
+
 
 class ProcessCloseStdinParams(ProcessRequest, frozen=True):
     """End of input."""
 
     METHOD = "process/closeStdin"
     RESULT = ProcessWriteResult
+    EXTENSION = "closeStdin"
 
     session_id: Name | None = None
+
+    def result_without_process(self) -> WireStruct:
+        return ProcessWriteResult(status="unknownProcess")
 
 
 class ProcessResizeParams(ProcessRequest, frozen=True):
@@ -342,6 +355,7 @@ class ProcessResizeParams(ProcessRequest, frozen=True):
 
     METHOD = "process/resize"
     RESULT = Empty
+    EXTENSION = "resize"
     REPEATABLE = True
 
     rows: WindowSide
@@ -358,6 +372,7 @@ class ProcessFlowParams(ProcessRequest, frozen=True):
 
     METHOD = "process/flow"
     RESULT = Empty
+    EXTENSION = "flow"
 
     paused: bool
 
@@ -377,6 +392,7 @@ class ProcessWaitParams(ProcessRequest, frozen=True):
 
     METHOD = "process/wait"
     RESULT = ProcessWaitResult
+    EXTENSION = "wait"
     REPEATABLE = True
     OBSERVABLE = True
 
@@ -413,6 +429,7 @@ class ProcessListParams(Params, frozen=True):
 
     METHOD = "process/list"
     RESULT = ProcessListResult
+    EXTENSION = "list"
     FAMILY = "exec"
     OWNER = Owner.SESSION
     REPEATABLE = True
@@ -449,6 +466,7 @@ class ProcessSnapshotParams(ProcessRequest, frozen=True):
 
     METHOD = "process/snapshot"
     RESULT = ProcessSnapshotResult
+    EXTENSION = "snapshot"
     REPEATABLE = True
     OBSERVABLE = True
 
@@ -484,6 +502,7 @@ class ProcessScreenParams(ProcessRequest, frozen=True):
 
     METHOD = "process/screen"
     RESULT = ProcessScreenResult
+    EXTENSION = "screen"
     REPEATABLE = True
     OBSERVABLE = True
 
@@ -504,6 +523,7 @@ class ProcessAttachParams(ProcessRequest, frozen=True):
 
     METHOD = "process/attach"
     RESULT = ProcessAttachResult
+    EXTENSION = "attach"
     OWNER = Owner.ROUTER
 
     observe_id: Name | None = None
@@ -525,6 +545,7 @@ class ProcessDetachParams(ProcessRequest, frozen=True):
 
     METHOD = "process/detach"
     RESULT = Empty
+    EXTENSION = "attach"
     OWNER = Owner.ROUTER
 
 

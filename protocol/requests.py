@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from protocol.errors import UnknownProcess
 from protocol.wire_types import Name, WireStruct
 
 ResultT = TypeVar("ResultT", bound=WireStruct)
@@ -40,6 +41,8 @@ class Params(WireStruct, frozen=True):
     OWNER: ClassVar[Owner] = Owner.SERVICE
     REPEATABLE: ClassVar[bool] = False
     """Whether carrying it out twice does no more than once, so that a client may send it again after a cut."""
+    EXTENSION: ClassVar[str | None] = None
+    """The addition to the wire that it is, or belongs to (docs/protocol.md, "How the wire may grow")."""
     OBSERVABLE: ClassVar[bool] = False
     """Whether one who only watches the process may ask, too."""
 
@@ -65,6 +68,10 @@ class ProcessRequest(Params, frozen=True):
     OWNER = Owner.PROCESS
 
     process_id: Name
+
+    def result_without_process(self) -> WireStruct:
+        """The result where there is no such process. Raises UnknownProcess, unless the request has one for that."""
+        raise UnknownProcess(self.process_id)
 
 
 class ParamsFor(Protocol[ResultT_co]):

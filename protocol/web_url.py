@@ -45,7 +45,7 @@ class WebUrl(msgspec.Struct, frozen=True):
 
 
 def parse_url(text: str) -> WebUrl:
-    """The URL that a client means. Raises InvalidParams with the words of wire-spec section 8."""
+    """The URL that a client means. Raises InvalidParams with the words of docs/protocol.md, "http/request"."""
     url = text.strip(_CONTROLS_AND_SPACE).translate({9: None, 10: None, 13: None})
     found = _SCHEME.match(url)
     if found is None:

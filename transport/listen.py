@@ -1,4 +1,4 @@
-"""Listen URLs, listening sockets and what comes out of them (wire-spec 1.1)."""
+"""Listen URLs, listening sockets and what comes out of them (docs/wire-spec.md, "The program")."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One client on two descriptors, standard input and output: a line of JSON a message (wire-spec 1.5), or a map of
-MessagePack.
+"""One client on two descriptors, standard input and output: a line of JSON a message (docs/wire-spec.md, "stdio"),
+or a map of MessagePack.
 
 The descriptors are inherited, so other processes may share their open file descriptions: the shell its
 terminal, a pipeline its pipes. `O_NONBLOCK` belongs to the description and dup(2) shares it, hence it is

@@ -45,7 +45,6 @@ from actors.base.messages import (
     StartProcess,
 )
 from actors.base.settings import MAX_WAIT_S, Settings
-from actors.base.unknown_process import unknown_process_answer
 from actors.process import child_poller
 from actors.process.child_input import ChildInput
 from actors.process.child_poller import ChildPoller
@@ -78,6 +77,7 @@ from protocol.process import (
     ProcessWriteParams,
     Stream,
 )
+from protocol.requests import ProcessRequest
 from protocol.sandbox import to_enforce
 from protocol.wire_types import Empty, WireStruct
 
@@ -259,15 +259,13 @@ class ProcessActor(GuardedActor):
 
     def _answer(self, call: Call) -> WireStruct | None:
         """The answer, or None where it comes later. Raises ExecServerError."""
+        params = call.params
+        method = self._requests.get(params.METHOD)
+        if method is None or not isinstance(params, ProcessRequest):
+            raise InternalError(f"a process cannot answer {params.METHOD}")
         if self._state is State.FAILED:
-            answer = unknown_process_answer(call.params, self._process_id)
-            if isinstance(answer, ExecServerError):
-                raise answer
-            return answer
-        method = self._requests.get(call.params.METHOD)
-        if method is None:
-            raise InternalError(f"a process cannot answer {call.params.METHOD}")
-        return method(self, call, call.params)
+            return params.result_without_process()
+        return method(self, call, params)
 
     def _read(self, call: Call, params: ProcessReadParams) -> WireStruct | None:
         if not params.wait_ms:

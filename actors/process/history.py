@@ -102,7 +102,7 @@ class ProcessHistory:
     # -- what a client is told ------------------------------------------------------------------------------------
 
     def read(self, params: ProcessReadParams) -> ProcessReadResult:
-        """What there is now (wire-spec 5.3)."""
+        """What there is now (docs/protocol.md, "process/read")."""
         chunks, next_seq = self._log.read(params.after_seq, params.max_bytes)
         exit = self.exit
         return ProcessReadResult(

@@ -12,7 +12,9 @@ import msgspec
 from actors.base.messages import Address
 
 REMEMBERED_WRITE_IDS = 4096
-"""How many distinct writeIds of a process are remembered: a repeated write is not written twice (wire-spec 5.4)."""
+"""How many distinct writeIds of a process are remembered: a repeated write is not written twice (docs/protocol.md,
+"process/write").
+"""
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):

@@ -90,42 +90,13 @@ from protocol.errors import (
     UnknownProcess,
     UnknownSession,
 )
+from protocol.extensions import in_force
 from protocol.process import ProcessAttachParams, ProcessAttachResult, ProcessClosed, ProcessExited, ProcessOutput
 from protocol.session import InitializeParams, InitializeResult, ServerInfo
 from protocol.wire_types import Empty
 
-EXTENSIONS = [
-    "size",
-    "timeouts",
-    "onDisconnect",
-    "mode",
-    "exitStatus",
-    "gaps",
-    "closeStdin",
-    "resize",
-    "signals",
-    "gracefulTerminate",
-    "wait",
-    "snapshot",
-    "list",
-    "attach",
-    "msgpack",
-    "writeOffset",
-    "sessionTtl",
-    "flow",
-    "limits",
-]
-"""The additions to the wire that are always in force, by the names of docs/protocol.md."""
-
-
 DUMP_S = 2.0
 """How long sessions may take to tell what they have, in seconds; those that do not are dumped without."""
-
-
-def in_force(*, screen: bool, record: bool) -> list[str]:
-    """All additions that are in force, where screens can be rendered, and terminals recorded."""
-    more = {"screen": screen, "record": record}
-    return [*EXTENSIONS, *(name for name, has in more.items() if has)]
 
 
 class Client(NamedTuple):

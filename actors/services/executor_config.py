@@ -1,4 +1,5 @@
-"""The Codex configuration of this machine, cut down to what a client asks for (wire-spec section 6.3).
+"""The Codex configuration of this machine, cut down to what a client asks for (docs/protocol.md,
+"environmentConfig/read").
 
 Blocking; for a thread.
 """

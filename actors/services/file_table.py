@@ -17,7 +17,7 @@ from protocol.filesystem import CloseParams, OpenParams, WriteBlockParams
 log = logging.getLogger("exec_server.files")
 
 MAX_HANDLES = 128
-"""Open handles of a connection (wire-spec section 7.2)."""
+"""Open handles of a connection (docs/protocol.md, "fs/open")."""
 
 
 class HandleQueue:

@@ -62,7 +62,6 @@ from actors.base.messages import (
     StartProcess,
 )
 from actors.base.services import Services
-from actors.base.unknown_process import unknown_process_answer
 from actors.session import audit
 from actors.session.fair_release import FairRelease
 from actors.session.start_rules import check_start
@@ -226,7 +225,7 @@ class ConnectionActor(GuardedActor):
             case NoParams():
                 self._answer_environment(message)
             case ProcessRequest() as params:
-                self._pass_on(message, params.process_id)
+                self._pass_on(message, params)
             case params:
                 self.send(self._service(params.FAMILY), message)
 
@@ -240,13 +239,14 @@ class ConnectionActor(GuardedActor):
             self.send(service, OpenService(*facts))
         return service
 
-    def _pass_on(self, message: Call, process_id: str) -> None:
+    def _pass_on(self, message: Call, params: ProcessRequest) -> None:
+        process_id = params.process_id
         process = self._processes.get(process_id)
         if process is not None:
             self._tell(process, message)
         elif process_id not in self._attachments:
-            self._answer_unknown(message, process_id)
-        elif message.params.OBSERVABLE:
+            self._answer_unknown(message, params)
+        elif params.OBSERVABLE:
             assert self._open is not None
             self.send(self._router, ReadObserved(self._open.session_id, process_id, message))
         else:
@@ -306,8 +306,8 @@ class ConnectionActor(GuardedActor):
         self._audit(audit.failed, process.params, process.cwd, process.by, error)
         self.send(process.call.bridge, Failure(process.call.token, error))
         for each in waiting:
-            if isinstance(each, Call):
-                self._pass_on(each, process.params.process_id)
+            if isinstance(each, Call) and isinstance(each.params, ProcessRequest):
+                self._pass_on(each, each.params)
             elif isinstance(each, Observe):
                 self.receiveMsg_Observe(each, self._router)
         self._tell_if_idle()
@@ -352,12 +352,11 @@ class ConnectionActor(GuardedActor):
         else:
             self.send(router, Replay(self._open.session_id, message.process_id, message, None, 0))
 
-    def _answer_unknown(self, message: Call, process_id: str) -> None:
-        answer = unknown_process_answer(message.params, process_id)
-        if isinstance(answer, ExecServerError):
-            self.send(message.bridge, Failure(message.token, answer))
-        else:
-            self.send(message.bridge, Answer(message.token, answer))
+    def _answer_unknown(self, message: Call, params: ProcessRequest) -> None:
+        try:
+            self.send(message.bridge, Answer(message.token, params.result_without_process()))
+        except ExecServerError as error:
+            self.send(message.bridge, Failure(message.token, error))
 
     def _answer_environment(self, message: Call) -> None:
         assert self._open is not None

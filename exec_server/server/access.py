@@ -1,4 +1,6 @@
-"""Who may connect to the program's listener, as its settings say (wire-spec 1.3; docs/security.md has the reasons)."""
+"""Who may connect to the program's listener, as its settings say (docs/wire-spec.md, "Authentication";
+docs/security.md has the reasons).
+"""
 
 from __future__ import annotations
 

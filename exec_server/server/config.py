@@ -93,7 +93,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Alias(msgspec.Struct, frozen=True):
-    """Another name of an option, from the first design of this protocol, perhaps in another unit."""
+    """Another name of an option, from first drafts of this protocol, perhaps in another unit."""
 
     name: str
     option: str

@@ -15,7 +15,9 @@ from protocol.paths import path_uri
 
 
 def environment_info() -> EnvironmentInfo:
-    """The answer to environment/info (wire-spec 6.1); the same object for the life of the server."""
+    """The answer to environment/info (docs/protocol.md, "environment/info"); the same object for the life of the
+    server.
+    """
     path = login_shell()
     return EnvironmentInfo(
         shell=Shell(name=os.path.basename(path), path=path),

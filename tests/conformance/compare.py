@@ -15,7 +15,7 @@ LIBRARY_TEXTS = re.compile(
     r"invalid (type|length|number|character)|unknown variant|Invalid (symbol|padding)|duplicate|recursion"
     r"|missing field `error`"
 )
-"""Texts of upstream's JSON library: of those only code and id count (wire-spec section 2)."""
+"""Texts of upstream's JSON library: of those only code and id count (docs/protocol.md, "Messages")."""
 PID = re.compile(rb"(?m)^\d+(\r?)$")
 
 

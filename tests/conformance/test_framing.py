@@ -1,4 +1,4 @@
-"""Envelope and framing errors: every row of wire-spec section 2, each with its exact input."""
+"""Envelope and framing errors: every row of docs/protocol.md, "Messages", each with its exact input."""
 
 from __future__ import annotations
 

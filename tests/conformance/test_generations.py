@@ -1,4 +1,6 @@
-"""One server for every generation of clients: the seed's two states (wire-spec section 10) and the current one."""
+"""One server for every generation of clients: the seed's two states (docs/wire-spec.md, "Generations") and the
+current one.
+"""
 
 from __future__ import annotations
 

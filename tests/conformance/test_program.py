@@ -1,4 +1,4 @@
-"""The program as its users start it: streams, listen URLs, signals (wire-spec 1.1, 1.5, 9)."""
+"""The program as its users start it: streams, listen URLs, signals (docs/wire-spec.md, "The program")."""
 
 from __future__ import annotations
 

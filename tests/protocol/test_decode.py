@@ -1,4 +1,4 @@
-"""What JSON.decode makes of bytes: wire-spec section 2."""
+"""What JSON.decode makes of bytes: docs/protocol.md, "Messages"."""
 
 from __future__ import annotations
 

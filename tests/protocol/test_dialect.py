@@ -1,4 +1,4 @@
-"""Which generation a connection's client is of, and what follows (wire-spec section 10)."""
+"""Which generation a connection's client is of, and what follows (docs/wire-spec.md, "Generations")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MSGPACK makes of bytes, and the bytes it makes: as JSON does (wire-spec section 2), with raw data."""
+"""What MSGPACK makes of bytes, and the bytes it makes: as JSON does (docs/protocol.md, "Messages"), with raw data."""
 
 from __future__ import annotations
 

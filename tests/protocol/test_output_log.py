@@ -1,4 +1,4 @@
-"""OutputLog: numbering, eviction and reading (wire-spec section 5.3). The rules for all inputs are in
+"""OutputLog: numbering, eviction and reading (docs/protocol.md, "process/read"). The rules for all inputs are in
 tests/properties.
 """
 

@@ -1,6 +1,4 @@
-"""Params of every method: types, defaults, ranges, and the errors that name the member (wire-spec sections 2,
-3, 5, 6).
-"""
+"""Params of every method: types, defaults, ranges, and the errors that name the member (docs/protocol.md, "Types")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Path URIs (wire-spec section 5.1.1)."""
+"""Path URIs (docs/protocol.md, "Types")."""
 
 from __future__ import annotations
 

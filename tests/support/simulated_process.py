@@ -33,10 +33,9 @@ from actors.base.messages import (
     StartFailed,
     StartProcess,
 )
-from actors.base.unknown_process import unknown_process_answer
 from actors.process.history import ProcessHistory
 from actors.process.long_polls import LongPoll, LongPolls
-from protocol.errors import ExecServerError, InternalError, SpawnError
+from protocol.errors import ExecServerError, InternalError, SpawnError, UnknownProcess
 from protocol.process import (
     ProcessReadParams,
     ProcessStartResult,
@@ -200,7 +199,10 @@ class SimulatedProcess(GuardedActor):
     def _answer(self, call: Call) -> Any:
         params = call.params
         if self.state == "failed":
-            return unknown_process_answer(params, self.start.params.process_id)
+            try:
+                return params.result_without_process()
+            except UnknownProcess as error:
+                return error
         match params:
             case ProcessReadParams():
                 answer = self.record.news(params) if params.wait_ms else self.record.read(params)

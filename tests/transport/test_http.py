@@ -1,4 +1,4 @@
-"""HTTP on the port: who gets in, and what the others are told (wire-spec 1.2)."""
+"""HTTP on the port: who gets in, and what the others are told (docs/wire-spec.md, "HTTP on the port")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listen URLs and listening sockets (wire-spec 1.1)."""
+"""Listen URLs and listening sockets (docs/wire-spec.md, "The program")."""
 
 from __future__ import annotations
 

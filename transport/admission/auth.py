@@ -1,4 +1,4 @@
-"""Bearer tokens of WebSocket clients: is this one good (wire-spec 1.3)? Pure, but for the clock.
+"""Bearer tokens of WebSocket clients: is this one good (docs/wire-spec.md, "Authentication")? Pure, but for the clock.
 
 A connection keeps the `Grant` that let it in, never the token. When tokens change, `grants` says whether it would
 still be let in by the same secret.

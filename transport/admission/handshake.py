@@ -1,4 +1,5 @@
-"""HTTP on the port, before a connection is a WebSocket: what is answered to which request (wire-spec 1.2).
+"""HTTP on the port, before a connection is a WebSocket: what is answered to which request (docs/wire-spec.md, "HTTP
+on the port").
 
 Pure: the head of a request in, a refusal or nothing out. No connection outlives its one request, except by
 upgrade.

@@ -1,4 +1,4 @@
-"""Lines of JSON out of a stream of bytes (wire-spec 1.5). Pure."""
+"""Lines of JSON out of a stream of bytes (docs/wire-spec.md, "stdio"). Pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ except ImportError:  # the library was installed without its C extension
     from websockets.utils import apply_mask
 
 MAX_MESSAGE: Final = 64 * 1024 * 1024
-"""Largest message from a client in bytes, in one frame or in many (wire-spec, constants)."""
+"""Largest message from a client in bytes, in one frame or in many (docs/wire-spec.md, "Sizes")."""
 
 TEXT: Final = 0x1
 BINARY: Final = 0x2

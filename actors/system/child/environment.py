@@ -1,4 +1,4 @@
-"""The environment of a child, and where its program is looked for (wire-spec 5.1.2)."""
+"""The environment of a child, and where its program is looked for (docs/protocol.md, "process/start")."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def raise_open_files(wanted: int = 0) -> tuple[int, int]:
 
 
 def write_no_core_files() -> bool:
-    """The soft limit of core files becomes 0, for children too (wire-spec 5.1.4); `ulimit -c` can raise it
-    again.
+    """The soft limit of core files becomes 0, for children too (docs/wire-spec.md, "Processes"); `ulimit -c` can
+    raise it again.
     """
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))

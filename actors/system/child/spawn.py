@@ -1,4 +1,6 @@
-"""Start a command on pipes or on a terminal, and say what was wrong where that fails (wire-spec 5.1)."""
+"""Start a command on pipes or on a terminal, and say what was wrong where that fails (docs/protocol.md,
+"process/start").
+"""
 
 from __future__ import annotations
 

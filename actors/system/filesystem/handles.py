@@ -1,4 +1,4 @@
-"""fs/open, fs/readBlock, fs/writeBlock and fs/close: one file that a client has open (wire-spec section 7.2)."""
+"""fs/open, fs/readBlock, fs/writeBlock and fs/close: one file that a client has open (docs/protocol.md, "fs/open")."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from protocol.filesystem import ReadFileParams, ReadFileResult, not_a_file
 from protocol.paths import file_path
 
 MAX_FILE_BYTES = 512 << 20
-"""The largest file that can be read at once, whatever the client takes (wire-spec section 7)."""
+"""The largest file that can be read at once, whatever the client takes (docs/protocol.md, "Files")."""
 _AT_FIRST = 64 * 1024
 """Bytes that are read at first of a file that says it is empty: those of /proc do."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

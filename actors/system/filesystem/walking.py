@@ -1,4 +1,4 @@
-"""fs/walk: what is below a directory, as far as the bounds go (wire-spec section 7.1)."""
+"""fs/walk: what is below a directory, as far as the bounds go (docs/protocol.md, "fs/walk")."""
 
 from __future__ import annotations
 

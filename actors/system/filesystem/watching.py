@@ -1,4 +1,4 @@
-"""fs/watchMissing: whether what is missing is still missing (wire-spec section 7.3).
+"""fs/watchMissing: whether what is missing is still missing (docs/protocol.md, "fs/watchMissing").
 
 The paths are looked at again and again. That sees an appearance on every file system, below folders that are missing
 too, and whatever happened between two looks is seen by the next; only what comes and goes in between is not.

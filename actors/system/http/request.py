@@ -1,4 +1,6 @@
-"""What is sent for an `http/request`, and where a redirect leads: the rules, without any I/O (wire-spec section 8)."""
+"""What is sent for an `http/request`, and where a redirect leads: the rules, without any I/O (docs/protocol.md,
+"http/request").
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 def outgoing(params: HttpRequestParams, environ: Mapping[str, str]) -> Outgoing:
     """The request that a client means, names of header fields in lower case.
 
-    Raises InvalidParams with the words of wire-spec section 8.
+    Raises InvalidParams with the words of docs/protocol.md, "http/request".
     """
     if _TOKEN.fullmatch(params.method) is None:
         raise InvalidParams("http/request method is invalid: invalid HTTP method")

@@ -60,7 +60,7 @@ async def test_nothing_outlives_a_server_that_was_killed() -> None:
 
 
 def test_the_first_line_on_stdout_is_the_url() -> None:
-    """Lost: clients that parse it (wire-spec 1.1); stderr tells it to people."""
+    """Lost: clients that parse it (docs/wire-spec.md, "The program"); stderr tells it to people."""
     with program(stderr=subprocess.PIPE) as server:
         assert re.fullmatch(r"ws://127\.0\.0\.1:[0-9]+", server.url)
         server.stop()

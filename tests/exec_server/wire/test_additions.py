@@ -1,4 +1,4 @@
-"""What this server adds to the wire, with real children: one test a row of the design's table."""
+"""What this server adds to the wire, with real children: one test each (docs/protocol.md, "How the wire may grow")."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ async def test_a_child_that_prints_a_byte_at_a_time(own: Program, tty: bool) -> 
 
 
 async def test_requests_are_answered_in_one_go(own: Program) -> None:
-    """Lost: a connection to a burst of requests, which wedges upstream at 1,000 (wire-spec 4.6)."""
+    """Lost: a connection to a burst of requests, which wedges upstream at 1,000 (docs/wire-spec.md, "Order")."""
     await check_burst(own, 10_000)
 
 
@@ -145,7 +145,9 @@ async def check_burst(server: Program, count: int) -> None:
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=FULL_SIZE)])
 @pytest.mark.parametrize("tty", [False, True])
 async def test_starts_in_one_go(own: Program, count: int, tty: bool) -> None:
-    """Lost: a burst of starts, which wedges upstream at 250 and leaks the session for ever (wire-spec 4.6)."""
+    """Lost: a burst of starts, which wedges upstream at 250 and leaks the session for ever (docs/wire-spec.md,
+    "Order").
+    """
     async with session(own.url) as client:
         for n in range(3):
             await client.run(f"first{n}", "/bin/true")

@@ -333,7 +333,7 @@ async def test_the_end_of_the_input_on_stdio() -> None:
 
 
 async def test_before_the_handshake(server: Program) -> None:
-    """The wording of wire-spec section 3.1, which clients match."""
+    """The wording of docs/protocol.md, "initialize", which clients match."""
     async with connected(server.url) as client:
         error = await expect_error(client.request("http://127.0.0.1:1/"))
         assert (error.code, error.message) == (-32600, "client must call initialize before using http methods")

@@ -372,7 +372,7 @@ async def test_a_background_job_outlives_its_command(server: Program) -> None:
 
 
 async def test_reads(server: Program) -> None:
-    """Lost: reading what was printed, in pieces, as wire-spec 5.3 has it."""
+    """Lost: reading what was printed, in pieces, as docs/protocol.md, "process/read" has it."""
     async with session(server.url) as client:
         shell = await client.shell("sh", "for i in 1 2 3; do echo line $i; sleep 0.02; done")
         await shell.closed()
@@ -415,7 +415,7 @@ async def test_a_finished_process_never_makes_a_read_wait(server: Program) -> No
 
 
 async def test_a_read_of_the_exit_before_closed_then_waits_for_closed(server: Program) -> None:
-    """Lost: the difference between exited and closed (wire-spec 5.3)."""
+    """Lost: the difference between exited and closed (docs/protocol.md, "process/read")."""
     async with session(server.url) as client:
         shell = await client.shell("sh", f"sleep {marker()} & exit 4")
         first = await shell.read(waitMs=60_000)

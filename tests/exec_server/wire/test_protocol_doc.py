@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from actors.router.actor import in_force
 from protocol.environment import ConfigLayer, ConfigLayers
 from protocol.errors import HttpErrorKind
+from protocol.extensions import in_force
 from protocol.filesystem import FILE_KINDS, DirectoryEntry, WalkEntry, WalkError, WalkOptions
 from protocol.http import HttpHeader, HttpRequestHeader
 from protocol.json_schema import NOTIFICATIONS, definition, message_schema

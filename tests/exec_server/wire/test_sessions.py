@@ -96,7 +96,7 @@ async def test_a_terminal_goes_on_over_a_cut(server: Program) -> None:
 
 
 async def test_events_flow_at_once_after_a_resume(server: Program) -> None:
-    """Lost: output between the answer to `initialize` and `initialized` (wire-spec 3.2)."""
+    """Lost: output between the answer to `initialize` and `initialized` (docs/protocol.md, "Sessions")."""
     async with session(server.url) as client:
         await client.shell("sh", "while :; do echo x; sleep 0.01; done")
         await client.abort()
@@ -258,7 +258,7 @@ async def test_each_resume_stops_the_clock() -> None:
 
 
 async def test_a_finished_process_is_forgotten_in_time_and_its_job_lives_on(tmp_path: Path) -> None:
-    """Lost: the id, which is free again; not the background job (wire-spec 5.7)."""
+    """Lost: the id, which is free again; not the background job (docs/wire-spec.md, "Processes")."""
     mark = marker()
     with program("--process-retention", "0.4") as server:
         async with session(server.url) as client:
@@ -289,7 +289,7 @@ async def test_closing_properly_detaches_as_well(server: Program) -> None:
 
 
 async def test_a_protocol_violation_only_detaches(server: Program) -> None:
-    """Lost: the processes of a client that sent one wrong notification (wire-spec 2)."""
+    """Lost: the processes of a client that sent one wrong notification (docs/protocol.md, "Messages")."""
     async with session(server.url) as client:
         await client.start("sleep", "/bin/sleep", "1000")
         await client.notify("process/start")
@@ -342,7 +342,7 @@ async def test_a_child_that_ignores_hangups_ends_with_its_session() -> None:
 
 
 async def test_requests_before_the_handshake_are_refused(server: Program) -> None:
-    """Lost: a clear answer to a client that skips the handshake (wire-spec 3.1)."""
+    """Lost: a clear answer to a client that skips the handshake (docs/protocol.md, "initialize")."""
     async with connected(server.url) as client:
         error = await expect_error(client.start("x", "/bin/true"))
         assert (error.code, error.message) == (-32600, "client must call initialize before using exec methods")

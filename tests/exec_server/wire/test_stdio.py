@@ -44,7 +44,7 @@ async def test_a_whole_session_on_stdio() -> None:
 
 
 def test_everything_that_was_asked_is_answered_at_the_end_of_the_input() -> None:
-    """Lost: 1 to 29 of 50 answers, where the input ends right behind the requests (wire-spec 11.21)."""
+    """Lost: 1 to 29 of 50 answers, where the input ends right behind the requests (docs/wire-spec.md, "stdio")."""
     asked = [{"id": n, "method": "environment/status", "params": {}} for n in range(50)]
     answers, status = piped(*asked)
     assert [answer["id"] for answer in answers] == ["hello", *range(50)]
@@ -193,7 +193,7 @@ async def test_bad_lines_do_not_end_the_connection() -> None:
 
 
 async def test_a_violation_ends_the_program_after_what_was_queued() -> None:
-    """Lost: the error just before the end; upstream hangs until its stdin ends (wire-spec 1.5)."""
+    """Lost: the error just before the end; upstream hangs until its stdin ends (docs/wire-spec.md, "stdio")."""
     async with stdio_program() as (client, server):
         await client.initialize()
         answer = await client.send("no/such")

@@ -1,4 +1,4 @@
-"""Bearer tokens: who gets in, and what the others are told (wire-spec 1.3)."""
+"""Bearer tokens: who gets in, and what the others are told (docs/wire-spec.md, "Authentication")."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def read(stream: bytes, cuts: list[int], rooms: list[int]) -> tuple[list[bytes],
 
 
 def expected(stream: bytes) -> tuple[list[bytes], str | None]:
-    """The rule of the wire spec, on the whole stream at once."""
+    """The rule of docs/protocol.md, on the whole stream at once."""
     lines = []
     for line in stream.split(b"\n"):
         content = line.removesuffix(b"\r")

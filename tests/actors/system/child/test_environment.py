@@ -1,4 +1,6 @@
-"""What of the server's environment a command gets (wire-spec 5.1.2), and where its program is looked for."""
+"""What of the server's environment a command gets (docs/protocol.md, "process/start"), and where its program is
+looked for.
+"""
 
 from __future__ import annotations
 
