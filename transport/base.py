@@ -15,7 +15,9 @@ INBOX_BYTES: Final = 4 * 1024 * 1024
 """Reading pauses when this much waits in `take()`, and goes on at half of it; a single message may be larger."""
 
 FLUSH_SECONDS: Final = 5.0
-"""How long `close` tries to hand what is queued to the peer."""
+"""How long `close` tries to hand what is queued to the peer, as long as the peer takes some of it."""
+STALL_SECONDS: Final = 1.0
+"""How long `close` waits for a peer that takes nothing of it."""
 
 Notify = Callable[[TransportEvent], None]
 Defer = Callable[[Callable[[], None]], object]
@@ -47,6 +49,8 @@ class BufferedTransport:
         self._ended: InputEnded | None = None
         self._closed: TransportClosed | None = None
         self._mark: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Of closing, or of what a carrier has before that."""
 
     def open(self, notify: Notify) -> None:
         """Begin to deliver events; what came earlier is told at the end of this turn."""
@@ -106,6 +110,24 @@ class BufferedTransport:
         if self._mark is not None and self.buffered() <= self._mark:
             self._mark = None
             self._emit(Drained())
+
+    def _delivered(self) -> int:
+        """Bytes that the peer has taken so far, as near as can be told; it grows as long as the peer takes some."""
+        raise NotImplementedError
+
+    def _watch_flush(self, give_up: Callable[[], object], end: float | None = None) -> None:
+        """Call `give_up` when the peer has taken nothing for STALL_SECONDS, or not all in FLUSH_SECONDS; until then
+        `_timer` is the time of the next look."""
+        delivered = self._delivered()
+        end = self._loop.time() + FLUSH_SECONDS if end is None else end
+
+        def look() -> None:
+            if self._delivered() == delivered or self._loop.time() >= end:
+                give_up()
+            else:
+                self._watch_flush(give_up, end)
+
+        self._timer = self._loop.call_later(STALL_SECONDS, look)
 
     def _emit(self, event: TransportEvent) -> None:
         if self._notify is not None and self._closed is None:

@@ -88,8 +88,8 @@ class Transport(Protocol):
         """Ask the peer for a sign of life; `ProbeAnswered` follows if it gives one."""
 
     def close(self, code: int = 1000, reason: str = "") -> None:
-        """Flush what is queued (5 s at most), say goodbye in the transport's own way, close.
-        `TransportClosed` follows."""
+        """Flush what is queued (5 s at most, 1 s if the peer takes nothing), say goodbye in the transport's own way,
+        close. `TransportClosed` follows."""
 
     def abort(self, reason: str) -> None:
         """Close at once without flushing. `TransportClosed` follows."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
-from transport.base import FLUSH_SECONDS, BufferedTransport, Defer
+from transport.base import BufferedTransport, Defer
 from transport.interface import ProbeAnswered
 
 CAPACITY: Final = 256 * 1024
@@ -51,10 +52,10 @@ class MemoryTransport(BufferedTransport):
         self._capacity = capacity
         self._waiting: deque[bytes | Iterator[bytes]] = deque()
         self._waiting_bytes = 0
+        self._handed = 0  # bytes put into the pipe so far
         self._flush_due = False
         self._over = False  # nothing is accepted any more
         self._close: tuple[int, str] | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     def send(self, message: bytes) -> None:
         if not self._over:
@@ -70,6 +71,9 @@ class MemoryTransport(BufferedTransport):
     def buffered(self) -> int:
         return self._waiting_bytes
 
+    def _delivered(self) -> int:
+        return self._handed - self.far_end.pipe_bytes
+
     def probe(self) -> None:
         """A peer in the same process is alive if it is reading, or has nothing to read."""
         if not self._over and self.far_end.is_responsive():
@@ -79,7 +83,7 @@ class MemoryTransport(BufferedTransport):
         if not self._over:
             self._over = True
             self._close = code, reason
-            self._timer = self._loop.call_later(FLUSH_SECONDS, self._end, code, reason)
+            self._watch_flush(partial(self._end, code, reason))
             self._flush_later()
 
     def abort(self, reason: str) -> None:
@@ -100,6 +104,7 @@ class MemoryTransport(BufferedTransport):
             if isinstance(first, bytes):
                 waiting.popleft()
                 self._waiting_bytes -= len(first)
+                self._handed += len(first)
                 far.put(first, last=True)
                 continue
             try:
@@ -111,6 +116,7 @@ class MemoryTransport(BufferedTransport):
                 waiting.popleft()
                 far.put(b"", last=True)
             else:
+                self._handed += len(piece)
                 far.put(piece, last=False)
         self._check_drained()
         if self._close is not None and not waiting:

@@ -28,9 +28,10 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, BufferedTransport, Defer
+from transport.base import INBOX_MESSAGES, BufferedTransport, Defer
 from transport.framing.lines import LineFramer
 from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import ProbeAnswered
@@ -81,9 +82,9 @@ class StdioTransport(BufferedTransport):
         self._waiting: deque[bytes | Iterator[bytes]] = deque()
         self._waiting_bytes = 0
         self._in_message = False  # pieces of the first of _waiting are out
+        self._handed = 0  # bytes given to the sink so far
         self._flush_due = False
         self._over: str | None = None  # the reason of our own close
-        self._timer: asyncio.TimerHandle | None = None
         self._sink = _open_sink(output_fd, self._loop, self._flush, self._broken)
         self._source = _open_source(input_fd, self._loop, self._received)
 
@@ -109,7 +110,7 @@ class StdioTransport(BufferedTransport):
         if self._over is None:
             self._over = reason or f"closed with code {code}"
             self._source.stop()
-            self._timer = self._loop.call_later(FLUSH_SECONDS, self._end, self._over)
+            self._watch_flush(partial(self._end, self._over))
             self._flush_later()
 
     def abort(self, reason: str) -> None:
@@ -184,7 +185,7 @@ class StdioTransport(BufferedTransport):
         if isinstance(first, bytes):
             self._waiting.popleft()
             self._waiting_bytes -= len(first) + len(self._terminator)
-            self._sink.put(first)
+            self._put(first)
             self._end_message()
             return len(first)
         try:
@@ -195,7 +196,7 @@ class StdioTransport(BufferedTransport):
             self._end(f"a message could not be made to its end: {error!r}")
             return 0
         if piece:
-            self._sink.put(piece)
+            self._put(piece)
         else:
             if self._in_message:
                 self._end_message()
@@ -203,9 +204,16 @@ class StdioTransport(BufferedTransport):
         self._in_message = bool(piece)
         return len(piece)
 
+    def _put(self, data: bytes) -> None:
+        self._sink.put(data)
+        self._handed += len(data)
+
+    def _delivered(self) -> int:
+        return self._handed - self._sink.pending
+
     def _end_message(self) -> None:
         if self._terminator:
-            self._sink.put(self._terminator)
+            self._put(self._terminator)
 
     def _broken(self, error: OSError) -> None:
         self._end(f"standard output is broken: {error.strerror}")

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import fcntl
 import logging
 import select
 import socket
+import sys
+import termios
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
@@ -34,7 +37,7 @@ from websockets.server import ServerProtocol
 from transport.admission import handshake
 from transport.admission.auth import Grant
 from transport.admission.rules import Admission, Refusal
-from transport.base import FLUSH_SECONDS, INBOX_MESSAGES, BufferedTransport, Defer
+from transport.base import INBOX_MESSAGES, BufferedTransport, Defer
 from transport.framing.websocket import BINARY, FIN, MAX_MESSAGE, TEXT, WebSocketFramer, frame_header
 from transport.interface import ProbeAnswered
 from transport.liveness import Liveness, limit_retransmission_backoff, read_tcp_info
@@ -115,7 +118,6 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._head = bytearray()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._socket: socket.socket = cast(socket.socket, None)
-        self._timer: asyncio.TimerHandle | None = None  # of the handshake, then of closing
         # Out. Buffers of this turn, then messages behind one that is made piece by piece.
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -219,6 +221,9 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             return 0
         return self._out_bytes + self._waiting_bytes + self._transport.get_write_buffer_size()
 
+    def _delivered(self) -> int:
+        return self._handed - self._transport.get_write_buffer_size() - _unacknowledged(self._socket)
+
     def call_when_below(self, mark: int) -> None:
         super().call_when_below(mark)
         self._arm()
@@ -238,7 +243,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._close = code, _cut(reason)
         self._reason = reason or f"closed with code {code}"
         self._cancel_timers()
-        self._timer = self._loop.call_later(FLUSH_SECONDS, self.abort, "peer did not take what was queued")
+        self._watch_flush(lambda: self.abort("peer did not take what was queued"))
         self._loop.call_soon(self._flush)
         self._update_reading()
 
@@ -579,7 +584,14 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         if self._transport.get_write_buffer_size() == 0 and not self._close_awaited:
             self._close_awaited = True
             self._cancel_timers()
-            self._timer = self._loop.call_later(CLOSE_SECONDS, self._finish, "")
+            self._timer = self._loop.call_later(CLOSE_SECONDS, self._end_unanswered)
+
+    def _end_unanswered(self) -> None:
+        """The peer has all, and says nothing: it is not waited for a second time."""
+        self._emit_closed(self._reason)
+        self._state = _State.LINGERING
+        self._timer = self._loop.call_later(CLOSE_SECONDS, self._transport.abort)  # TLS waits for the peer as well
+        self._transport.close()
 
     def _finish(self, reason: str) -> None:
         """The connection is over: tell it, then end it politely."""
@@ -613,6 +625,13 @@ def _hung_up(sock: socket.socket) -> bool:
     poll = select.poll()
     poll.register(sock.fileno(), select.POLLRDHUP)
     return bool(poll.poll(0))
+
+
+def _unacknowledged(sock: socket.socket) -> int:
+    """Bytes in the kernel that the peer has not acknowledged (tcp(7) SIOCOUTQ; on a Unix socket, not read)."""
+    if sock.fileno() < 0:
+        return 0
+    return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 def _close_reason(library: Protocol) -> str:

@@ -137,6 +137,7 @@ class ProcessActor(GuardedActor):
         self._held_for_session = False
         self._held_by: Address = None
         self._abandon_when_released = False
+        self._server_ends = False
         self._tell_retained_at = RETAINS_STEP
         self._evicted_told = 0
 
@@ -444,6 +445,7 @@ class ProcessActor(GuardedActor):
         if wait_ms is not None and self._streams.outputs:
             self._deadlines.set("closed", wait_ms / 1000)
         self._close_if_done()
+        self._give_up_held()
 
     def _drain(self) -> None:
         for name in self._streams.outputs:
@@ -517,9 +519,17 @@ class ProcessActor(GuardedActor):
         if self._streams.held:
             self._abandon_when_released = True
             return
+        self._close_outputs()
+
+    def _close_outputs(self) -> None:
         self._drain()
         self._streams.close_streams()
         self._close_if_done()
+
+    def _give_up_held(self) -> None:
+        """While the server ends, nobody is waited for who does not take the output: what is there goes out, no more."""
+        if self._server_ends and self._state is State.EXITED and self._streams.held:
+            self._close_outputs()
 
     def _stir(self) -> None:
         """Somebody writes to the child, and waits for the echo."""
@@ -546,6 +556,7 @@ class ProcessActor(GuardedActor):
             self._streams.hold()
             if self._idle is not None:
                 self._idle.hold()
+            self._give_up_held()
         elif self._streams.held:
             self._streams.release()
             if self._idle is not None:
@@ -629,10 +640,12 @@ class ProcessActor(GuardedActor):
         self._deadlines.set("kill", grace_s)
 
     def receiveMsg_EndGently(self, message: EndGently, connection: Address) -> None:
+        self._server_ends = True
         if self._state is State.STARTING:
             self._reason, self._end_at_start = self._reason or "sessionEnded", message.seconds
         elif self._state is State.EXITED:
             self._kill()  # whatever keeps its output open
+            self._give_up_held()
         self._end("sessionEnded", message.seconds)
 
     def _kill(self) -> None:

@@ -108,7 +108,7 @@ async def test_close_flushes_first() -> None:
 
 async def test_close_of_a_peer_that_receives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shutdown ends although nobody reads."""
-    monkeypatch.setattr("transport.memory.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("transport.base.STALL_SECONDS", 0.05)
     connection, _ = pair()
     connection.transport.send(b"m" * 5000)
     connection.transport.send(b"m" * 5000)

@@ -302,7 +302,7 @@ async def test_close_of_a_client_that_reads_nothing(
     pipes: tuple[int, int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end of a session does not wait for ever for stdout."""
-    monkeypatch.setattr("transport.stdio.FLUSH_SECONDS", 0.2)
+    monkeypatch.setattr("transport.base.STALL_SECONDS", 0.05)
     input_r, _, _, output_w = pipes
     connection = Recorder(StdioTransport(input_r, output_w))
     connection.transport.send(b"m" * 1024 * 1024)

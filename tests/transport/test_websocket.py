@@ -463,7 +463,7 @@ async def test_close_with_a_reason_that_is_too_long(served: Served) -> None:
 
 async def test_close_of_a_client_that_reads_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shutdown does not wait for ever for somebody who does not read."""
-    monkeypatch.setattr(websocket, "FLUSH_SECONDS", 0.2)
+    monkeypatch.setattr("transport.base.STALL_SECONDS", 0.05)
     raw, connection = await upgraded(served, buffers=4096)
     connection.transport.send(b"x" * (32 * MIB))
     connection.call(connection.transport.close, 1001)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.base.messages import BridgeDetached, HoldOutput, OutputReleased, ProcessEnded, ReleaseOutput
+from actors.base.messages import BridgeDetached, EndGently, HoldOutput, OutputReleased, ProcessEnded, ReleaseOutput
 from actors.process.actor import ProcessActor
 from protocol.process import (
     ProcessClosed,
     ProcessExited,
     ProcessFlowParams,
+    ProcessOutput,
     ProcessReadParams,
     ProcessWaitParams,
     ProcessWriteParams,
@@ -65,6 +66,23 @@ def test_the_last_output_is_told_however_slow_the_client(tty: bool) -> None:
 
     held = {"held": True, "closed_after_exit_ms": 1}
     run_process(scenario, [*SH, "echo last words; sleep 1000 & exit 3"], tty=tty, **held)
+
+
+@pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
+@pytest.mark.parametrize("script", ["yes", "echo hello", "trap '' HUP; (sleep 1000 &) ; echo hello"])
+def test_the_end_of_the_server_waits_for_nobody_who_takes_no_output(script: str, tty: bool) -> None:
+    """Lost: seconds of every stop of the server, to one client that does not read; and the last words of its child."""
+
+    async def scenario(process: Process) -> None:
+        if script != "yes":
+            await process.probe.until(lambda: _exited(process), "exited")
+        process.tell(EndGently(1000.0))
+        await process.closed()
+        assert script == "yes" or process.told("stdout", "pty").startswith(b"hello")
+        kinds = [type(each) for each in process.events if not isinstance(each, ProcessOutput)]
+        assert kinds == [ProcessExited, ProcessClosed]
+
+    run_process(scenario, [*SH, script], held=True, tty=tty)
 
 
 def _exited(process: Process) -> bool:

@@ -132,15 +132,26 @@ async def test_the_end_of_its_terminal_ends_the_server() -> None:
     os.close(master)
 
 
-async def test_a_client_that_does_not_read_delays_little() -> None:
-    """Lost: the stop timeout of a service manager, to one slow client."""
-    with program("--grace", "0") as server:
-        async with session(server.url) as client:
-            flood = await client.start("p", "/bin/sh", "-c", "yes")
+@pytest.mark.parametrize("grace", ["0", "0.1"])
+@pytest.mark.parametrize("script", ["yes", "yes | head -c 30000000"])
+async def test_a_client_that_does_not_read_delays_little(grace: str, script: str) -> None:
+    """Lost: the stop timeout of a service manager, to one client that reads nothing, and to what it left running."""
+    code = (
+        "import sys, exec_server.server.server as s, transport.base as t\n"
+        "from exec_server.server import program\n"
+        "s.TERM_S = s.LAST_REAP_S = s.GOODBYE_S = t.FLUSH_SECONDS = program.AFTER_GRACE_S = 1000.0\n"
+        f"sys.exit(program.serve(['--listen', 'ws://127.0.0.1:0', '--grace', '{grace}']))\n"
+    )
+    argv = [sys.executable, "-c", code]
+    with launched(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().decode().strip()
+        async with session(url) as client:
+            flood = await client.start("p", "/bin/sh", "-c", script)
             await flood.shows(b"y")
             client.link.socket.transport.pause_reading()
-            server.popen.send_signal(signal.SIGTERM)
-            assert await exit_status(server) == 0
+            process.terminate()
+            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
             client.link.socket.transport.abort()
 
 
