@@ -6,6 +6,7 @@
 Each part works without the others. What a program uses is listed in `__all__`, and loaded when it is first used.
 docs/harness.md shows how.
 
+context/    what a model is told: AGENTS.md, skills, fragments; mentions
 history/    prompts of all threads and agents; Up and Down
 tools/      exec_command, write_stdin and view_image for a model; the events of a turn
 plugins/    manifests, namespaces, marketplaces; making and checking plugins
@@ -20,6 +21,18 @@ from importlib import import_module
 TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a third of this import
 
 if TYPE_CHECKING:
+    from harness.context.fragments import Fragment, Recognizer, instructions_fragment, message, skill_fragment
+    from harness.context.instructions import Instructions, load_instructions
+    from harness.context.mentions import decode_mentions, encode_mentions, find_mentions
+    from harness.context.skills import (
+        Skill,
+        SkillRoot,
+        load_skills,
+        project_skill_roots,
+        read_skill,
+        select_skills,
+        skill_fragment_of,
+    )
     from harness.errors import HarnessError, HistoryBusy, MarketplaceError, PluginError, ReadError
     from harness.history.log import HistoryLog
     from harness.history.recall import Fetch, Recall, RecallEntry, Show, Stay
@@ -34,6 +47,18 @@ if TYPE_CHECKING:
     from harness.tools.shell import ShellTools
 
 _HOMES = {
+    "harness.context.fragments": ("Fragment", "Recognizer", "instructions_fragment", "message", "skill_fragment"),
+    "harness.context.instructions": ("Instructions", "load_instructions"),
+    "harness.context.mentions": ("decode_mentions", "encode_mentions", "find_mentions"),
+    "harness.context.skills": (
+        "Skill",
+        "SkillRoot",
+        "load_skills",
+        "project_skill_roots",
+        "read_skill",
+        "select_skills",
+        "skill_fragment_of",
+    ),
     "harness.errors": ("HarnessError", "HistoryBusy", "MarketplaceError", "PluginError", "ReadError"),
     "harness.history.log": ("HistoryLog",),
     "harness.history.recall": ("Fetch", "Recall", "RecallEntry", "Show", "Stay"),
@@ -52,9 +77,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "EnvironmentReader",
     "Fetch",
+    "Fragment",
     "HarnessError",
     "HistoryBusy",
     "HistoryLog",
+    "Instructions",
     "LocalReader",
     "Marketplace",
     "MarketplaceError",
@@ -65,17 +92,32 @@ __all__ = [
     "Reader",
     "Recall",
     "RecallEntry",
+    "Recognizer",
     "Record",
     "ShellTools",
     "Show",
+    "Skill",
+    "SkillRoot",
     "Stay",
     "ToolCall",
     "ToolResult",
     "TurnEvents",
     "ViewImage",
+    "decode_mentions",
     "discover",
+    "encode_mentions",
+    "find_mentions",
+    "instructions_fragment",
+    "load_instructions",
     "load_manifest",
     "load_marketplace",
+    "load_skills",
+    "message",
+    "project_skill_roots",
+    "read_skill",
+    "select_skills",
+    "skill_fragment",
+    "skill_fragment_of",
 ]
 
 

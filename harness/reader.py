@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import stat
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeVar
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["file", "folder", "other"]
 T = TypeVar("T")
+MAX_ENTRIES = 50_000
+"""Files and folders that a walk finds, at most."""
+_OS_ERROR = re.compile(r" \(os error \d+\)$")
 _NOT_A_FILE = "it is not a regular file"
 _FAULTS: dict[int | None, ReadFault] = {errno.ENOENT: "notFound", errno.ENOTDIR: "notAFolder"}
 
@@ -39,6 +43,23 @@ class Child(Struct, frozen=True):
     kind: Kind
 
 
+class Below(Struct, frozen=True):
+    """A file or folder that a walk has found, by its absolute path."""
+
+    path: str
+    kind: Literal["file", "folder"]
+
+
+class Walk(Struct, frozen=True):
+    """What is below a folder: breadth first, the children of a folder by name. `unreadable` are the folders that could
+    not be read, with the reason; `truncated`: there is more than the bounds allow.
+    """
+
+    found: tuple[Below, ...]
+    unreadable: tuple[str, ...]
+    truncated: bool
+
+
 class Reader(Protocol):
     """Reads absolute paths. Each call raises ReadError, and TransportDisconnected where the machine is elsewhere."""
 
@@ -53,6 +74,12 @@ class Reader(Protocol):
 
     async def resolve(self, path: str) -> str:
         """The same path without links; something has to be there."""
+
+    async def walk(self, path: str, max_depth: int, max_folders: int) -> Walk:
+        """What is below a folder, in one request to a machine elsewhere. Folders up to `max_depth` below it (0: only
+        itself) are read, at most `max_folders`, each real one once, links to folders followed, hidden ones listed only.
+        Links to files are left out. Nothing is below what is no folder.
+        """
 
 
 class LocalReader:
@@ -73,6 +100,11 @@ class LocalReader:
 
     async def resolve(self, path: str) -> str:
         return await _in_thread(lambda path: os.path.realpath(path, strict=True), path)
+
+    async def walk(self, path: str, max_depth: int, max_folders: int) -> Walk:
+        from harness.walk import walk
+
+        return await _in_thread(lambda path: walk(path, max_depth, max_folders, MAX_ENTRIES), path)
 
 
 class EnvironmentReader:
@@ -106,6 +138,29 @@ class EnvironmentReader:
 
     async def resolve(self, path: str) -> str:
         return await _remote(path, self._files.resolve(path, sandbox=self._sandbox))
+
+    async def walk(self, path: str, max_depth: int, max_folders: int) -> Walk:
+        walked = await _remote(
+            path,
+            self._files.walk(
+                path,
+                max_depth=max_depth,
+                max_directories=max_folders,
+                max_entries=MAX_ENTRIES,
+                follow_symlinks=True,
+                hidden=False,
+                sandbox=self._sandbox,
+            ),
+        )
+        found = (Below(_native(each.path), "file" if each.kind == "file" else "folder") for each in walked.entries)
+        unreadable = (f"{_native(each.path)}: {_OS_ERROR.sub('', each.message)}" for each in walked.errors)
+        return Walk(tuple(found), tuple(unreadable), walked.truncated)
+
+
+def _native(uri: str) -> str:
+    from protocol.paths import native_path
+
+    return native_path(uri)
 
 
 def _raise_unless_absent(error: ReadError) -> None:

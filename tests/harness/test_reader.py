@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from exec_server import Environment
-from harness import EnvironmentReader, LocalReader, Reader, ReadError
+from harness import Reader, ReadError
 from harness.reader import Child, Found
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["local", "environment"])
-async def reader(request: pytest.FixtureRequest) -> AsyncIterator[Reader]:
-    if request.param == "local":
-        yield LocalReader()
-    else:
-        async with Environment.create("local") as environment:
-            yield EnvironmentReader(environment)
 
 
 async def test_what_is_there(reader: Reader, tmp_path: Path) -> None:
@@ -73,3 +62,40 @@ async def test_what_cannot_be_read(reader: Reader, tmp_path: Path) -> None:
         await reader.resolve(str(tmp_path / "none"))
     with pytest.raises(ReadError):
         await reader.metadata(str(tmp_path / "loop"))
+
+
+async def test_a_walk(reader: Reader, tmp_path: Path) -> None:
+    """Lost: skills of a workspace elsewhere, or a request for each of its folders."""
+    for folder in ("b/deep/deeper", "a", ".hidden/inside", "secret"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("a/file", "b/deep/deeper/file", ".hidden/file", "é"):
+        (tmp_path / file).touch()
+    (tmp_path / "a" / "linked").symlink_to("file")
+    (tmp_path / "c").symlink_to("b")
+    (tmp_path / "b" / "up").symlink_to("..")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "fifo")
+
+    async def walked(max_depth: int = 6, max_folders: int = 2000) -> tuple[list[str], bool]:
+        walk = await reader.walk(str(tmp_path), max_depth, max_folders)
+        assert walk.unreadable == ()
+        assert all((each.kind == "folder") == Path(each.path).is_dir() for each in walk.found)
+        return [os.path.relpath(each.path, tmp_path) for each in walk.found], walk.truncated
+
+    top = [".hidden", "a", "b", "c", "secret", "é"]
+    assert await walked() == ([*top, "a/file", "b/deep", "b/up", "b/deep/deeper", "b/deep/deeper/file"], False)
+    assert await walked(max_depth=0) == (top, False)
+    assert await walked(max_depth=1) == ([*top, "a/file", "b/deep", "b/up"], False)
+    assert await walked(max_folders=2) == ([*top, "a/file"], True)
+    assert (await reader.walk(str(tmp_path / "a" / "file"), 1, 1)).found == ()
+    with pytest.raises(ReadError) as error:
+        await reader.walk(str(tmp_path / "none"), 1, 1)
+    assert error.value.kind == "notFound"
+
+
+async def test_a_walk_of_many_files_ends(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.reader.MAX_ENTRIES", 5)
+    for number in range(8):
+        (tmp_path / str(number)).touch()
+    walk = await reader.walk(str(tmp_path), 6, 10)
+    assert [os.path.basename(each.path) for each in walk.found] == [*"01234"] and walk.truncated
