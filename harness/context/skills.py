@@ -108,7 +108,8 @@ async def load_skills(
         await load.run(real_paths)
     skills = sorted((each for load in loads for each in load.skills), key=_order)
     errors = sorted(each for load in loads for each in load.errors)
-    warnings = sorted(each for source in (*loads, *resolvers.values()) for each in source.warnings)
+    told = [load.warnings for load in loads] + [resolver.warnings for resolver in resolvers.values()]
+    warnings = sorted(each for some in told for each in some)
     return Skills(tuple(skills), tuple(errors), tuple(warnings))
 
 
