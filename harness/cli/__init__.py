@@ -13,6 +13,8 @@ COMMANDS = {
     "plugin": "harness.cli.plugin:app",
     "marketplace": "harness.cli.marketplace:app",
     "history": "harness.cli.history:app",
+    "instructions": "harness.cli.instructions:app",
+    "skills": "harness.cli.instructions:skills",
 }
 """Each is imported only when it is used."""
 

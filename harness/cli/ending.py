@@ -12,6 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from harness.errors import HarnessError
+from protocol.errors import ExecServerError
 
 FAILED = 1
 USAGE = 2
@@ -36,6 +37,8 @@ def ended(command: Callable[[], object]) -> int:
         raise
     except ImportError as error:
         return complain(f"{error}: pip install 'exec-server[harness]'", FAILED)
+    except ExecServerError as error:
+        return complain(error.message, FAILED)
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         return complain(f"{where}{error.strerror or error}", FAILED)
