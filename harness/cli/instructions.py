@@ -58,7 +58,7 @@ def show(
         print(json_module.dumps(told, ensure_ascii=False, indent=2))
         return 0
     if found.text:
-        print(found.text)
+        print(found.text, flush=True)
     for source in found.sources:
         tell(_told(source))
     for warning in found.warnings:
