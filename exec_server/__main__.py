@@ -15,9 +15,10 @@ def main() -> None:
 
         sys.exit(serve(argv[1:] if argv[:1] == ["serve"] else argv))
     if argv[0] == "fs-helper":
+        from actors.system.files import carry_out
         from actors.system.filesystem.helper import main as fs_helper
 
-        sys.exit(fs_helper(argv[1:]))
+        sys.exit(fs_helper(argv[1:], carry_out))
     from exec_server.cli import main as other
 
     sys.exit(other(argv))

@@ -56,7 +56,8 @@ from actors.process.screen import Screen
 from actors.process.spawn_request import recording_of, spawn_request
 from actors.process.stdin import Write
 from actors.process.time_limits import IdleTimer
-from actors.system.child.spawn import Child, spawn_at_once, spawn_soon
+from actors.system.child import Child
+from actors.system.launch import launch_at_once, launch_soon
 from protocol.errors import ExecServerError, InternalError, InvalidParams, SpawnError
 from protocol.process import (
     ExitReason,
@@ -173,9 +174,9 @@ class ProcessActor(GuardedActor):
         self._held_for_session = message.held
         self._apply_hold()
         try:
-            child = spawn_at_once(request) if recording is None else None
+            child = launch_at_once(request) if recording is None else None
             if child is None:
-                self._streams.await_spawn(spawn_soon(request, None if recording is None else recording.open))
+                self._streams.await_spawn(launch_soon(request, None if recording is None else recording.open))
             else:
                 self._streams.watch_child(child)
         except SpawnError:

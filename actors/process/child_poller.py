@@ -10,7 +10,7 @@ import errno
 import os
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll
 
-from actors.system.child.spawn import Child, SpawnTicket
+from actors.system.child import Child, SpawnTicket
 from protocol.errors import SpawnError
 from protocol.process import Stream
 

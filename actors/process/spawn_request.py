@@ -8,7 +8,7 @@ from actors.base.messages import StartProcess
 from actors.process.recording import Recording, header, recording_path
 from actors.system.child.environment import child_environment
 from actors.system.child.limits import check_limits
-from actors.system.child.spawn import SpawnRequest
+from actors.system.launch import LaunchRequest
 from actors.system.pool import RECORDING_POOL
 from actors.system.sandbox.errors import SandboxUnsupported
 from protocol.errors import InvalidParams, SpawnError
@@ -25,7 +25,7 @@ class LocalStart(ProcessStartParams, frozen=True):
     pass_fds: tuple[int, ...] = ()
 
 
-def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> SpawnRequest:
+def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> LaunchRequest:
     """What to spawn for a process/start. Raises InvalidParams or SpawnError where the params cannot be carried out."""
     if params.host is not None or params.requirements is not None:
         raise InvalidParams("`host` and `requirements`: this server knows no other hosts", {"kind": "noHosts"})
@@ -35,7 +35,7 @@ def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> Spaw
         raise SandboxUnsupported("pass_fds: descriptors cannot be passed into a sandbox")
     if params.limits is not None:
         check_limits(params.limits)
-    return SpawnRequest(
+    return LaunchRequest(
         argv=params.argv,
         cwd=cwd,
         env=child_environment(params.env, params.env_policy, params.tty),
@@ -68,7 +68,7 @@ def _check_network(params: ProcessStartParams) -> None:
         raise SandboxUnsupported("`managedNetwork.loopbackPorts`: the network is cut, no port outside can be reached")
 
 
-def recording_of(start: StartProcess, request: SpawnRequest) -> Recording | None:
+def recording_of(start: StartProcess, request: LaunchRequest) -> Recording | None:
     """The recording of a start, not open yet; None where there is to be none. Raises InvalidParams or SpawnError."""
     params, folder = start.params, start.settings.record
     if params.record and not params.tty:

@@ -31,7 +31,7 @@ from actors.base.messages import (
     ReleaseOutput,
 )
 from actors.services.file_table import MAX_HANDLES, FileTable, HandleQueue
-from actors.system.filesystem import carry_out
+from actors.system.files import carry_out
 from actors.system.filesystem.handles import check_handle_id
 from actors.system.filesystem.watching import LOOK_EVERY_S, MAX_WATCHES, Watch
 from actors.system.pool import FILE_POOL

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def doctor() -> int:
     """Say which guarantees hold on this machine, and what follows where one does not."""
-    from actors.system.child.doctor import facts
+    from actors.system.doctor import facts
 
     found = facts()
     width = max(len(fact.name) for fact in found)

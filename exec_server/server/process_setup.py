@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 
-from actors.system.child import descendants, process_wide
+from actors.system.child import descendants, process_setup
 from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
 from actors.system.child.guardian import Guardian
 from actors.system.limit_warnings import LimitWarnings
@@ -30,14 +30,14 @@ class Measures:
 
     def __init__(self, max_open_files: int = 0) -> None:
         """`max_open_files`: the soft limit of this process; 0: as high as may be."""
-        process_wide.open_standard_descriptors()
-        process_wide.close_inherited_on_exec()
-        process_wide.keep_exit_statuses()
-        process_wide.raise_open_files(max_open_files)
-        process_wide.write_no_core_files()
-        process_wide.mark_descendants()
-        self._subreaper = process_wide.become_subreaper()
-        process_wide.mark_descendants()
+        process_setup.open_standard_descriptors()
+        process_setup.close_inherited_on_exec()
+        process_setup.keep_exit_statuses()
+        process_setup.raise_open_files(max_open_files)
+        process_setup.write_no_core_files()
+        process_setup.mark_descendants()
+        self._subreaper = process_setup.become_subreaper()
+        process_setup.mark_descendants()
         cgroup = enter_own_cgroup()
         self._cgroup = cgroup if isinstance(cgroup, OwnCgroup) else None
         self._guardian = Guardian(self._cgroup)
@@ -70,7 +70,7 @@ class Measures:
         for timer in self._timers.values():
             timer.cancel()
         deadline = time.monotonic() + LAST_KILL_S
-        while self._subreaper and (left := process_wide.kill_everything()):
+        while self._subreaper and (left := process_setup.kill_everything()):
             if time.monotonic() > deadline:
                 log.warning("%d processes are still there after SIGKILL", left)
                 break

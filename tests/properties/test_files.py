@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.system.filesystem import carry_out
+from actors.system.files import carry_out
 from protocol.errors import ExecServerError
 from protocol.filesystem import (
     CopyParams,

@@ -4,19 +4,19 @@ What can be promised about the processes that a command starts:
 
 * Each command leads its own session and process group. Its exit is seen at once, by pidfd, whoever still
   holds its pipes. A natural exit kills nothing.
-* Every descendant inherits a mark that tells its command (`tag`), whatever it does with its session and
+* Every descendant inherits a cookie that tells its command (`process_cookie`), whatever it does with its session and
   parents.
 * Killing a command (`Child.kill_tree`) ends its group and every descendant that is linked to it, carries its
-  mark, or is in a session that was seen to be its. Sessions, double forks and daemons make no difference: all
+  cookie, or is in a session that was seen to be its. Sessions, double forks and daemons make no difference: all
   are stopped before any is killed, so none escapes by forking. What can escape is a process that has removed
-  its mark, and whose parents have died, and whose session is younger than a sweep
+  its cookie, and whose parents have died, and whose session is younger than a sweep
   (`descendants.SWEEP_PERIOD`, two seconds).
 * The server program is a subreaper: what lost its parent becomes its child, and ends at the latest with the
-  server (`process_wide.kill_everything`), attributed or not. In a program that merely runs a server inside
-  itself such a process goes to init, and is looked for among all processes when its command is killed; there
-  a command is marked only just after its start, and what it forked within that instant counts as unmarked.
+  server (`process_setup.kill_everything`), attributed or not. In a program that merely runs a server inside
+  itself such a process goes to init, and is looked for among all processes when its command is killed; there a
+  command gets its cookie only just after its start, and what it forked within that instant counts as having none.
 * If the server is killed with SIGKILL, the guardian ends within about a second every command's session, every
-  session that a sweep or the search for orphans has found, whatever carries the server's mark, and what is
+  session that a sweep or the search for orphans has found, whatever carries the server's cookie, and what is
   linked to any of them then. The exception is as above.
 * With a cgroup v2 of the server's own there are no exceptions: at the server's end, by itself or by SIGKILL,
   everything in the cgroup ends, within some 10 ms. Only a process that may write to another cgroup (root, in
@@ -30,3 +30,22 @@ What can be promised about the processes that a command starts:
 SIGCHLD is not used. Processes in another pid namespace are killed with their namespace's init, which is a
 descendant like any other. A process in uninterruptible sleep dies when it wakes.
 """
+
+from __future__ import annotations
+
+from actors.system.child.child import Child, ExitStatus
+from actors.system.child.spawn import Execution, SpawnRequest, prepare, start
+from actors.system.child.spawn_failure import spawn_failure
+from actors.system.child.ticket import SpawnTicket, dispose
+
+__all__ = [
+    "Child",
+    "Execution",
+    "ExitStatus",
+    "SpawnRequest",
+    "SpawnTicket",
+    "dispose",
+    "prepare",
+    "spawn_failure",
+    "start",
+]

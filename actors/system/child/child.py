@@ -105,6 +105,11 @@ class Child:
         return self._tty
 
     @property
+    def exited(self) -> bool:
+        """Whether it has exited and is reaped."""
+        return self.status is not None
+
+    @property
     def unreaped(self) -> bool:
         """Whether its pid, and with it the numbers of its group and session, are certainly its own."""
         return self.status is None and self.pidfd >= 0
@@ -205,7 +210,7 @@ class Child:
             group = self.group
             _submit(KILL_POOL, lambda: remove_group(group), self.lane)
         if self.pidfd >= 0:
-            CHILDREN.leave(self.pid)
+            CHILDREN.abandon(self.pid)
             os.close(self.pidfd)
             self.pidfd = -1
 
@@ -247,7 +252,7 @@ class Child:
         if self.master is None:
             raise ValueError("the child has no open terminal")
         if self._terminal is None:
-            from actors.system.child.terminal import Terminal
+            from actors.system.child.terminal import Terminal  # and ptyprocess, when the first is asked for
 
             self._terminal = Terminal(self.pid, self.master)
         return self._terminal

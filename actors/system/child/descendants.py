@@ -16,15 +16,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from actors.system.child import proc
 from actors.system.child.process_cookie import COOKIES
-from actors.system.child.table import CHILDREN
+from actors.system.child.table import CHILDREN, Command
 from actors.system.pool import KILL_POOL
-
-if TYPE_CHECKING:
-    from actors.system.child.child import Child
 
 log = logging.getLogger(__name__)
 
@@ -46,25 +43,32 @@ _RECENT_TICKS: Final = 10
 _RECENT_S: Final = 0.05
 
 
-class _State:
-    sweep_started = -SWEEP_PERIOD
-    sweep_ticks = 0
-    sweep_ticks_before = 0
-    sweeping: Iterator[object] | None = None
-    adopted_at = 0.0
-    next_adoption = 0.0
+class _Sweep:
+    """The sweep that goes on, if one does, and when the last ones began."""
+
+    def __init__(self) -> None:
+        self.started = -SWEEP_PERIOD
+        self.ticks = 0
+        self.ticks_before = 0
+        self.steps: Iterator[object] | None = None
 
 
-def _reset() -> None:
-    _State.sweeping = None
+class _Adoptions:
+    """When orphans were looked up last, and when that may be done in passing again."""
+
+    def __init__(self) -> None:
+        self.began = 0.0
+        self.next = 0.0
 
 
-os.register_at_fork(after_in_child=_reset)
+_SWEEP: Final = _Sweep()
+_ADOPTIONS: Final = _Adoptions()
+os.register_at_fork(after_in_child=lambda: _SWEEP.__init__())  # type: ignore[misc]
 
 
-def note(child: Child, sid: int) -> None:
+def note(child: Command, sid: int) -> None:
     """A descendant of `child` has been seen in session `sid`."""
-    if sid != child.pid or child.status is not None:
+    if sid != child.pid or child.exited:
         if child.sessions is None:
             child.sessions = {}
         child.sessions[sid] = proc.boot_ticks()
@@ -73,16 +77,16 @@ def note(child: Child, sid: int) -> None:
     CHILDREN.watch(sid)
 
 
-def forget(child: Child) -> None:
+def forget(child: Command) -> None:
     """Nothing is attributed to `child` any more."""
     CHILDREN.drop_cookie(child.cookie)
-    CHILDREN.disown(child.pid, child)
+    CHILDREN.unattribute(child.pid, child)
     for sid in child.sessions or ():
-        CHILDREN.disown(sid, child)
+        CHILDREN.unattribute(sid, child)
     child.sessions = None
 
 
-def members(child: Child) -> Iterator[int]:
+def members(child: Command) -> Iterator[int]:
     """The descendants of `child` that can be told now, zombies too, noting their sessions. Among them NOBODY,
     for a step that found none (so that the caller can look at the time), and GONE, for a process that went
     before it could be looked at.
@@ -95,7 +99,7 @@ def members(child: Child) -> Iterator[int]:
         yield pid
 
 
-def _linked_or_attributed(child: Child) -> Iterator[int]:
+def _linked_or_attributed(child: Command) -> Iterator[int]:
     if child.unreaped:
         yield from proc.walk(child.pid)
     if CHILDREN.adopts:
@@ -107,7 +111,7 @@ def _linked_or_attributed(child: Child) -> Iterator[int]:
         yield from _left_behind(child)
 
 
-def _left_behind(child: Child) -> Iterator[int]:
+def _left_behind(child: Command) -> Iterator[int]:
     """Where orphans go to init: who carries the child's cookie, or is in an attributed session, having lived
     when that was last seen to be ours. A session that has become empty may since be a stranger's.
     """
@@ -125,20 +129,20 @@ def _left_behind(child: Child) -> Iterator[int]:
             yield GONE if sid is None else NOBODY
 
 
-def any_alive(child: Child) -> bool:
+def any_alive(child: Command) -> bool:
     """Whether a descendant of `child` is alive, as far as that can be told now."""
     if child.unreaped or not CHILDREN.adopts:
         found = members(child)
     else:
         seen = (child.sessions or {}).get(child.pid, 0)
         recent = proc.boot_ticks() - seen <= _RECENT_TICKS
-        if recent or time.monotonic() - _State.adopted_at > _RECENT_S:
+        if recent or time.monotonic() - _ADOPTIONS.began > _RECENT_S:
             adopt()
         found = iter([pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child])
     return any(pid > 0 and (stat := proc.read_stat(pid)) is not None and stat.alive for pid in found)
 
 
-def kill(child: Child, budget_s: float) -> bool:
+def kill(child: Command, budget_s: float) -> bool:
     """SIGKILL all `members`, and the group of a child that is unreaped. False: a thread goes on with it."""
     steps = _kill(child)
     deadline = time.monotonic() + budget_s
@@ -154,7 +158,7 @@ def kill(child: Child, budget_s: float) -> bool:
     return True
 
 
-def _finish(child: Child, steps: Iterator[object]) -> None:
+def _finish(child: Command, steps: Iterator[object]) -> None:
     try:
         for _ in steps:
             pass
@@ -162,7 +166,7 @@ def _finish(child: Child, steps: Iterator[object]) -> None:
         child.kill_is_over()
 
 
-def _kill(child: Child) -> Iterator[object]:
+def _kill(child: Command) -> Iterator[object]:
     # Stopped processes neither fork nor exit nor change their session, so the links hold while they are
     # followed.
     child.signal_group(signal.SIGSTOP)
@@ -179,7 +183,7 @@ def _kill(child: Child) -> Iterator[object]:
         yield None
 
 
-def _stop_all(child: Child, found: dict[int, int]) -> Iterator[object]:
+def _stop_all(child: Command, found: dict[int, int]) -> Iterator[object]:
     # A walk that finds nobody new has found all, unless one that went meanwhile left a child, or one was still in a
     # fork when it was told to stop: Linux sees that to its end. (A signal to a group reaches the child of a fork, too.)
     quiet = 0
@@ -245,24 +249,24 @@ def sweep(budget_s: float = 0.002) -> float:
     A whole sweep begins every SWEEP_PERIOD. To be called by a timer of the server program, on the loop.
     """
     now = time.monotonic()
-    if _State.sweeping is None:
-        due = _State.sweep_started + SWEEP_PERIOD - now
+    if _SWEEP.steps is None:
+        due = _SWEEP.started + SWEEP_PERIOD - now
         if due > 0:
             return due
-        _State.sweep_started = now
-        _State.sweep_ticks_before, _State.sweep_ticks = _State.sweep_ticks, proc.boot_ticks()
-        _State.sweeping = _sweep_all()
+        _SWEEP.started = now
+        _SWEEP.ticks_before, _SWEEP.ticks = _SWEEP.ticks, proc.boot_ticks()
+        _SWEEP.steps = _sweep_all()
     deadline = now + budget_s
-    for _ in _State.sweeping:
+    for _ in _SWEEP.steps:
         if time.monotonic() >= deadline:
             return _SLICE_PERIOD
-    _State.sweeping = None
-    return max(_SLICE_PERIOD, _State.sweep_started + SWEEP_PERIOD - time.monotonic())
+    _SWEEP.steps = None
+    return max(_SLICE_PERIOD, _SWEEP.started + SWEEP_PERIOD - time.monotonic())
 
 
 def _sweep_all() -> Iterator[object]:
     adopt()
-    orphans: dict[Child, list[int]] = {}
+    orphans: dict[Command, list[int]] = {}
     for pid, owner in list(CHILDREN.orphans.items()):
         if owner is not None:
             orphans.setdefault(owner, []).append(pid)
@@ -280,14 +284,14 @@ def _sweep_all() -> Iterator[object]:
         yield None
 
 
-def _drop_empty_sessions(child: Child) -> None:
+def _drop_empty_sessions(child: Command) -> None:
     if not CHILDREN.adopts or child.sessions is None:
         return  # elsewhere nothing tells that a session is empty; the times of birth keep strangers out
     with CHILDREN.lock:
         for sid, last_seen in list(child.sessions.items()):
-            if last_seen < _State.sweep_ticks_before:
+            if last_seen < _SWEEP.ticks_before:
                 del child.sessions[sid]
-                CHILDREN.disown(sid, child)
+                CHILDREN.unattribute(sid, child)
                 CHILDREN.unwatch(sid)
 
 
@@ -300,7 +304,7 @@ def adopt() -> list[int]:
         return []
     started = time.monotonic()
     with CHILDREN.lock:
-        found = CHILDREN.strangers(proc.children_of(os.getpid()), _is_orphan)
+        found = CHILDREN.unknown(proc.children_of(os.getpid()), _is_orphan)
         known = CHILDREN.orphans
         CHILDREN.orphans = {}
         for pid in found:
@@ -314,16 +318,16 @@ def adopt() -> list[int]:
                 CHILDREN.watch(sid)
             CHILDREN.orphans[pid] = owner
         ended = time.monotonic()
-        _State.adopted_at = started
-        _State.next_adoption = ended + _ADOPT_SHARE * (ended - started)
+        _ADOPTIONS.began = started
+        _ADOPTIONS.next = ended + _ADOPT_SHARE * (ended - started)
     return found
 
 
 def _is_orphan(pid: int) -> bool:
-    """Whether a child of this process that is not in the table is certainly no spawn under way: that one has no cookie
-    of its own yet, and is in our session or leads its own.
+    """Whether a child of this process that is not in the table is certainly no spawn under way: its cookie is that of
+    a command in the table, or it is neither in our session nor leads its own.
     """
-    if COOKIES.of(pid) not in (0, COOKIES.base):
+    if COOKIES.is_of_table(COOKIES.of(pid)):
         return True
     return proc.session_of(pid) not in (None, pid, os.getsid(0))
 
@@ -334,7 +338,7 @@ def adopt_in_passing(sid: int) -> bool:
     """
     if not CHILDREN.adopts:
         return False
-    if time.monotonic() >= _State.next_adoption:
+    if time.monotonic() >= _ADOPTIONS.next:
         adopt()
     return any(proc.session_of(pid) == sid for pid in CHILDREN.orphans)
 

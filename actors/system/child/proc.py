@@ -76,13 +76,19 @@ def children_of(pid: int) -> list[int]:
         names = [str(pid)] if os.stat(tasks).st_nlink == 3 else _with_descriptor(lambda: os.listdir(tasks))
     except (FileNotFoundError, ProcessLookupError):
         return []
-    found: list[int] = []
-    for name in names:
-        try:
-            found += map(int, _read(f"{tasks}/{name}/children").split())
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # that thread has ended
-    return found
+    return [child for name in names for child in _listed(f"{tasks}/{name}/children")]
+
+
+def children_of_thread(tid: int) -> list[int]:
+    """The children of one thread of this process, the youngest last; only with HAS_CHILDREN."""
+    return _listed(f"/proc/self/task/{tid}/children")
+
+
+def _listed(path: str) -> list[int]:
+    try:
+        return list(map(int, _read(path).split()))
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # that thread has ended
 
 
 def walk(pid: int) -> Iterator[int]:
@@ -100,20 +106,27 @@ def walk(pid: int) -> Iterator[int]:
         level = below
 
 
+_Result = TypeVar("_Result")
+
+
 class _Reserve:
     """A descriptor kept for the moment in which there is no other: reaping and killing must work then too."""
 
-    lock = threading.Lock()
-    fd = -1
-
-    @classmethod
-    def fill(cls) -> None:
+    def __init__(self) -> None:
         """Raises OSError where there is no descriptor left."""
-        if cls.fd < 0:
-            cls.fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        self._lock = threading.Lock()
+        self._fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
-
-_Result = TypeVar("_Result")
+    def spend_on(self, read: Callable[[], _Result]) -> _Result:
+        """`read()`, with one descriptor more while it runs. Raises OSError where that is taken by somebody else."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+            try:
+                return read()
+            finally:
+                self._fd = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _with_descriptor(read: Callable[[], _Result]) -> _Result:
@@ -123,14 +136,7 @@ def _with_descriptor(read: Callable[[], _Result]) -> _Result:
     except OSError as error:
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             raise
-    with _Reserve.lock:
-        if _Reserve.fd >= 0:
-            os.close(_Reserve.fd)
-            _Reserve.fd = -1
-        try:
-            return read()
-        finally:
-            _Reserve.fill()
+    return _RESERVE.spend_on(read)
 
 
 def _read(path: str) -> bytes:
@@ -152,4 +158,4 @@ def _read_file(path: str) -> bytes:
         os.close(fd)
 
 
-_Reserve.fill()
+_RESERVE: Final = _Reserve()

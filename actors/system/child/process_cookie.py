@@ -6,10 +6,10 @@ thousand years, a number of its own for each command. It changes nothing for the
 descendant a process is when its parents have died and its session was never seen (a double fork, the usual
 way to make a daemon).
 
-A command gets its cookie just after its exec. It could only be born with it if this process carried it during the
-spawn, and then no two spawns could run side by side: an exec from a disk that hangs would stop every start. The price
-is a command that forks within its first microseconds, before its libraries are loaded: that process has the cookie of
-the server program, so it ends with the server, and is told apart by its parents and its session only.
+A command of the server program is born with its cookie: this process carries that one until the kernel has made the
+child (`birth`), which takes no disk, and not until the exec is done, which may hang for ever. Elsewhere, and on a
+kernel that does not list a thread's children, it gets it just after its exec; what it forks before that is told by its
+parents and its session only.
 
 A process could remove its cookie by setting the limit; then its links and its session still tell. A server that
 was itself started by a server gives cookies of its own.
@@ -17,15 +17,24 @@ was itself started by a server gives cookies of its own.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import resource
 import secrets
+import threading
+import time
+from collections.abc import Iterator
 from typing import Final
+
+from actors.system.child import proc
 
 _LOWEST: Final = 1 << 61
 RANGE: Final = 1 << 32
 """How many cookies one process can give, and the size of the range that they lie in."""
+
+
+_POLL_S: Final = 0.00005
 
 
 class Cookies:
@@ -37,6 +46,11 @@ class Cookies:
         self.carried = False
         """Whether it does, so that whatever descends from it has a cookie from its birth on."""
         self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        """Held for microseconds."""
+        self._birth: tuple[int, int] | None = None
+        """The thread that spawns with the cookie that this process carries now."""
+        self._spawning: set[int] = set()
 
     def carry_base(self) -> bool:
         """Carry `base` from now on; whether that is possible.
@@ -46,9 +60,51 @@ class Cookies:
         self.carried = _set(0, self.base)
         return self.carried
 
-    def assign(self, pid: int) -> int:
-        """Give a child that was just started a cookie of its own: 0 where a limit of somebody else's is in the way."""
+    @contextlib.contextmanager
+    def spawning(self) -> Iterator[int]:
+        """The cookie of the command that is started in the block, and entered into the table there."""
         cookie = self.base + next(self._numbers)
+        self._spawning.add(cookie)
+        try:
+            yield cookie
+        finally:
+            self._spawning.discard(cookie)
+
+    def is_of_table(self, cookie: int) -> bool:
+        """Whether this is the cookie of a command whose start is over."""
+        return cookie not in (0, self.base) and cookie not in self._spawning
+
+    @contextlib.contextmanager
+    def birth(self, cookie: int) -> Iterator[bool]:
+        """Whether the child that this thread spawns in the block is born with the cookie."""
+        if not self.carried or not proc.HAS_CHILDREN:
+            yield False
+            return
+        mine = threading.get_native_id(), cookie
+        while not self._begin(mine):
+            time.sleep(_POLL_S)
+        try:
+            yield True
+        finally:
+            with self._lock:
+                if self._birth is mine:
+                    self._birth = None
+                    _set(0, self.base)
+
+    def _begin(self, mine: tuple[int, int]) -> bool:
+        """Carry this cookie, unless the child of another thread is about to be born with the one that is carried."""
+        with self._lock:
+            if self._birth is not None and not self._is_born(*self._birth):
+                return False
+            self._birth = mine
+            _set(0, mine[1])
+            return True
+
+    def _is_born(self, thread: int, cookie: int) -> bool:
+        return any(self.of(pid) == cookie for pid in reversed(proc.children_of_thread(thread)))
+
+    def assign(self, pid: int, cookie: int) -> int:
+        """Give its cookie to a child that was born without; 0 where a limit of somebody else's is in the way."""
         return cookie if _set(pid, cookie) else 0
 
     def of(self, pid: int) -> int:

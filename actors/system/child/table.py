@@ -13,10 +13,25 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from actors.system.child.child import Child
+
+class Command(Protocol):
+    """A child that was asked for (`Child`), as far as the table and the search for descendants know it."""
+
+    pid: int
+    cookie: int
+    lane: str | None
+    sessions: dict[int, int] | None
+    forgotten: bool
+
+    @property
+    def exited(self) -> bool: ...
+    @property
+    def unreaped(self) -> bool: ...
+    def signal_group(self, signum: int) -> bool: ...
+    def kill_goes_on(self) -> None: ...
+    def kill_is_over(self) -> None: ...
 
 
 class SessionWatcher(Protocol):
@@ -38,18 +53,18 @@ class ChildTable:
         self.adopts = False
         """Whether this process is a subreaper, so that unknown kernel children are orphans of our commands.
         """
-        self.orphans: dict[int, Child | None] = {}
+        self.orphans: dict[int, Command | None] = {}
         """Adopted orphans that are not reaped, and whose descendants they are as far as is known."""
         self.watched: set[int] = set()
         """The sessions that the watcher has been told of."""
         self.kills = 0
         """Kills that go on in threads; whoever is killed may be left to `reap_left` when they are over."""
         self._watcher: SessionWatcher | None = None
-        self._live: dict[int, Child | str] = {}
+        self._live: dict[int, Command | str] = {}
         self._left: set[int] = set()
-        self._owners: dict[int, Child] = {}
-        self._by_cookie: dict[int, Child] = {}
-        self._suspects: dict[int, int] = {}
+        self._owners: dict[int, Command] = {}
+        self._by_cookie: dict[int, Command] = {}
+        self._unconfirmed: dict[int, int] = {}
         self._in_flight: set[int] = set()
         self._next_stamp = 0
 
@@ -69,7 +84,7 @@ class ChildTable:
             with self.lock:
                 self._in_flight.discard(stamp)
 
-    def add(self, pid: int, entry: Child | str) -> None:
+    def add(self, pid: int, entry: Command | str) -> None:
         """Enter a child that is not reaped yet: a command, or the name of a helper."""
         with self.lock:
             self._live[pid] = entry
@@ -85,7 +100,7 @@ class ChildTable:
         """
         self._live.pop(pid, None)
 
-    def leave(self, pid: int) -> None:
+    def abandon(self, pid: int) -> None:
         """Nobody waits for this child any more: it is reaped as an orphan, or by `reap_left`."""
         with self.lock:
             if self.adopts:
@@ -113,7 +128,7 @@ class ChildTable:
                 self.remove(pid)
             return len(self._left) + self.kills
 
-    def commands(self) -> list[Child]:
+    def commands(self) -> list[Command]:
         """The children that are not helpers, unreaped or with sessions that are still attributed to them."""
         with self.lock:
             return list(dict.fromkeys(self._owners.values()))
@@ -128,17 +143,17 @@ class ChildTable:
     def __len__(self) -> int:
         return len(self._live)
 
-    def attribute(self, sid: int, child: Child) -> None:
+    def attribute(self, sid: int, child: Command) -> None:
         """A process in session `sid` descends from `child`; so does whoever is found in it later."""
         with self.lock:
             self._owners[sid] = child
             self.watch(sid)
 
-    def owner(self, sid: int) -> Child | None:
+    def owner(self, sid: int) -> Command | None:
         """The child whose descendants are in session `sid`, if it is known."""
         return self._owners.get(sid)
 
-    def with_cookie(self, cookie: int) -> Child | None:
+    def with_cookie(self, cookie: int) -> Command | None:
         """The child that was given this cookie, unless it is given up."""
         return self._by_cookie.get(cookie)
 
@@ -146,7 +161,7 @@ class ChildTable:
         """The child with this cookie is given up."""
         self._by_cookie.pop(cookie, None)
 
-    def disown(self, sid: int, child: Child) -> None:
+    def unattribute(self, sid: int, child: Command) -> None:
         """Session `sid` is empty, or `child` is given up: nobody is looked for in it any more."""
         with self.lock:
             if self._owners.get(sid) is child:
@@ -176,24 +191,24 @@ class ChildTable:
                 if self._watcher is not None:
                     self._watcher.remove(sid)
 
-    def strangers(self, kernel_children: list[int], is_orphan: Callable[[int], bool] = lambda pid: False) -> list[int]:
+    def unknown(self, kernel_children: list[int], is_orphan: Callable[[int], bool] = lambda pid: False) -> list[int]:
         """Of the pids that the kernel says are our children, those that this process did not spawn.
 
-        A pid seen while a spawn is under way may be that spawn's: it is a stranger only once all those spawns
+        A pid seen while a spawn is under way may be that spawn's: it is unknown only once all those spawns
         are over and it still is not in the table, or where `is_orphan` can tell, for a spawn may hang. Call it under
         `lock`, with a list read under the same lock.
         """
         oldest = min(self._in_flight, default=self._next_stamp)
         found: list[int] = []
-        suspects: dict[int, int] = {}
+        unconfirmed: dict[int, int] = {}
         for pid in kernel_children:
             if pid not in self._live:
-                stamp = self._suspects.get(pid, self._next_stamp)
+                stamp = self._unconfirmed.get(pid, self._next_stamp)
                 if pid in self.orphans or oldest >= stamp or is_orphan(pid):
                     found.append(pid)
                 else:
-                    suspects[pid] = stamp
-        self._suspects = suspects
+                    unconfirmed[pid] = stamp
+        self._unconfirmed = unconfirmed
         return found
 
 

@@ -1,6 +1,6 @@
 """The seam to the file system: one function a request, which blocks and knows no actors.
 
-`carry_out` is what a service runs in a thread, and what the file helper runs inside a sandbox.
+`carry_out` is what the file helper runs inside a sandbox; outside, `actors.system.files` chooses.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -22,6 +22,7 @@ from actors.system.filesystem.operations import OPERATIONS, carry_out
 from actors.system.filesystem.reading import open_to_read
 from protocol.errors import ExecServerError, InvalidParams, MethodNotFound
 from protocol.paths import file_path
+from protocol.requests import Params
 from protocol.wire_types import WireStruct
 
 USAGE: Final = "usage: exec-server fs-helper read PATH\n       exec-server fs-helper call < REQUEST\n"
@@ -71,13 +72,17 @@ class HelperAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     error: HelperError | None = None
 
 
-def main(argv: Sequence[str]) -> int:
+CarryOut = Callable[[Params, int | None], WireStruct]
+"""Carries out a request whose answer may have so many bytes of content; see `operations.carry_out`."""
+
+
+def main(argv: Sequence[str], carry_out: CarryOut = carry_out) -> int:
     """Run the helper; its exit status: 0, 1 for a failure that it has told, 2 for wrong arguments."""
     match list(argv):
         case ["read", path]:
             return _read(path)
         case ["call"]:
-            return _call()
+            return _call(carry_out)
         case mistaken:
             sys.stderr.write(f"exec-server fs-helper: {_mistake(mistaken)}\n{USAGE}")
             return 2
@@ -116,16 +121,16 @@ def _read(path: str) -> int:
     return 1
 
 
-def _call() -> int:
+def _call(carry_out: CarryOut) -> int:
     try:
-        answer = HelperAnswer(result=msgspec.Raw(msgspec.json.encode(_carry_out(sys.stdin.buffer.readline()))))
+        answer = HelperAnswer(result=msgspec.Raw(msgspec.json.encode(_answer(sys.stdin.buffer.readline(), carry_out))))
     except ExecServerError as error:
         answer = HelperAnswer(error=HelperError(error.code, error.message, error.data))
     _write_all(msgspec.json.encode(answer) + b"\n")
     return 0
 
 
-def _carry_out(line: bytes) -> WireStruct:
+def _answer(line: bytes, carry_out: CarryOut) -> WireStruct:
     """Raises ExecServerError."""
     try:
         request = msgspec.json.decode(line, type=HelperRequest)

@@ -12,6 +12,7 @@ from actors.system.filesystem.reading import read_file
 from actors.system.filesystem.removing import remove
 from actors.system.filesystem.walking import walk
 from actors.system.filesystem.writing import write_file
+from protocol.errors import InternalError
 from protocol.filesystem import (
     CanonicalizeParams,
     CopyParams,
@@ -44,14 +45,11 @@ OPERATIONS: dict[AnyParams, Operation] = {
 
 
 def carry_out(params: Params, room: int | None = None) -> WireStruct:
-    """Carry out one request that needs no handle, in its sandbox if it has one; its result. `room`: bytes of content
-    that the answer may have. Blocks. Raises ExecServerError.
+    """Carry out one request that needs no handle, and has no sandbox that is to be entered first; its result. `room`:
+    bytes of content that the answer may have. Blocks. Raises ExecServerError.
     """
     if to_enforce(getattr(params, "sandbox", None)) is not None:
-        # Not needed, and not imported, where this runs in the sandbox itself.
-        from actors.system.sandbox.file_request import carry_out_inside
-
-        return carry_out_inside(params, room)
+        raise InternalError("a file request was to be carried out outside of its sandbox")
     if isinstance(params, ReadFileParams):
         return read_file(params, room)
     return OPERATIONS[type(params)](params)

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from actors.system.child.spawn import Child, ExitStatus, SpawnRequest, spawn
+from actors.system.child import Child, ExitStatus
+from actors.system.launch import LaunchRequest, launch
 
 ROOT = Path(__file__).resolve().parents[4]
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -20,13 +21,13 @@ PATIENCE = 20.0
 """Seconds that a test waits for an event before it says that it did not happen."""
 
 
-def request(*argv: str, cwd: str = "/tmp", env: dict[str, str] | None = None, **more: object) -> SpawnRequest:
+def request(*argv: str, cwd: str = "/tmp", env: dict[str, str] | None = None, **more: object) -> LaunchRequest:
     whole = ENV if env is None else env
-    return SpawnRequest(argv=list(argv), cwd=cwd, env=whole, **more)  # type: ignore[arg-type]
+    return LaunchRequest(argv=list(argv), cwd=cwd, env=whole, **more)  # type: ignore[arg-type]
 
 
 def start(*argv: str, **more: object) -> Child:
-    return spawn(request(*argv, **more))  # type: ignore[arg-type]
+    return launch(request(*argv, **more))  # type: ignore[arg-type]
 
 
 def wait_exit(child: Child) -> ExitStatus:
@@ -143,9 +144,9 @@ F_SETSIG = 10
 
 PRELUDE = """
 import os, select, signal, sys, threading, time
-from actors.system.child import descendants, proc, process_wide
+from actors.system.child import descendants, proc, process_setup
 from actors.system.child.guardian import Guardian
-from actors.system.child.spawn import SpawnRequest, spawn, spawn_soon
+from actors.system.launch import LaunchRequest, launch, launch_at_once, launch_soon
 from actors.system.child.table import CHILDREN
 from tests.actors.system.child.support import *
 def say(*words):

@@ -81,7 +81,7 @@ def test_a_tree_too_large_for_one_turn_of_the_loop_is_ended_by_a_thread() -> Non
 
 
 FORKS = """
-process_wide.become_subreaper()
+process_setup.become_subreaper()
 child = start("sh", "-c", "while :; do setsid sleep 1000 & done")
 eventually(child.has_descendants, "it does not fork")
 child.kill_tree(budget_s=20)
@@ -131,17 +131,17 @@ def test_nothing_is_killed_by_the_number_of_a_session_that_was_reused() -> None:
 
 DAEMONS = """
 if sys.argv[1] == "server":
-    process_wide.become_subreaper()
-    assert process_wide.mark_descendants()
-# Commands get their cookie just after they start: they wait for that here.
+    process_setup.become_subreaper()
+    assert process_setup.mark_descendants()
+# A guest's commands get their cookie just after they start: they wait for that here. A server's are born with it.
 script = '''
 trap "" HUP
-read line
+test "$1" = server || read line
 (setsid sh -c 'echo $$; exec setsid sleep 1000' &)
 (sh -c 'echo $$; exec sleep 1000' &)
 '''
 for tty in (False, True):
-    child = start("sh", "-c", script + sys.argv[2], tty=tty, pipe_stdin=not tty)
+    child = start("sh", "-c", script + sys.argv[2], "sh", sys.argv[1], tty=tty, pipe_stdin=not tty)
     os.write(child.master if tty else child.stdin, b"\\n")
     out = child.master if tty else child.stdout
     data = b""
@@ -199,12 +199,12 @@ def test_the_children_of_another_command_are_left_alone() -> None:
 
 
 EVERYTHING = """
-process_wide.become_subreaper()
+process_setup.become_subreaper()
 child = start("sh", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000")
 pids = [child.pid, int(read_until(child.stdout, b"\\n"))]
 child.release()
 deadline = time.monotonic() + 20
-while process_wide.kill_everything() and time.monotonic() < deadline:
+while process_setup.kill_everything() and time.monotonic() < deadline:
     select.select([], [], [], 0.002)
 say(all(ends(pid) for pid in pids))
 """
@@ -215,7 +215,7 @@ def test_what_nobody_owns_any_more_ends_with_the_server() -> None:
 
 
 SWEEP = """
-process_wide.become_subreaper()
+process_setup.become_subreaper()
 children = [start("sh", "-c", "setsid sleep 1000 & echo $!; wait", env=ENV) for _ in range(30)]
 sids = [int(read_until(child.stdout, b"\\n")) for child in children]
 eventually(lambda: all(os.getsid(sid) == sid for sid in sids), "no session of its own")

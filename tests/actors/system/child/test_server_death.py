@@ -13,8 +13,8 @@ from tests.actors.system.child.support import PATIENCE, alive, ends, eventually,
 
 SERVER = """
 from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
-process_wide.become_subreaper()
-process_wide.mark_descendants()
+process_setup.become_subreaper()
+process_setup.mark_descendants()
 cgroup = enter_own_cgroup() if sys.argv[1] == "cgroup" else None
 guardian = Guardian(cgroup if isinstance(cgroup, OwnCgroup) else None)
 assert guardian.start()
@@ -172,7 +172,7 @@ def test_a_guardian_that_does_not_read_never_blocks_us() -> None:
 def test_a_goodbye_that_the_guardian_cannot_read_is_not_taken_for_our_death() -> None:
     """It would kill the server's children, and the server, in the middle of an orderly end."""
     lines = output_of(
-        "process_wide.mark_descendants()\n"
+        "process_setup.mark_descendants()\n"
         "guardian = Guardian()\n"
         "assert guardian.start()\n"
         "child = start('sleep', '1000')\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.system.child.spawn import Child
+from actors.system.child import Child
 from actors.system.child.table import CHILDREN
 from tests.actors.system.child.support import (
     descriptors,
@@ -262,7 +262,7 @@ def test_children_get_back_the_soft_limit_of_open_files() -> None:
         "import resource\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
-        "say(process_wide.raise_open_files() == (256, hard))\n"
+        "say(process_setup.raise_open_files() == (256, hard))\n"
         "say(resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard))\n"
         "child = start('sh', '-c', 'read line; ulimit -Sn', pipe_stdin=True)\n"
         "os.write(child.stdin, b'go\\n')\n"

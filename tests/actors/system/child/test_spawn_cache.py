@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.system.child.spawn import SpawnRequest, spawn_at_once
 from actors.system.child.spawn_cache import QUICK_S, REMEMBERED, SPAWN_CACHE, WARM_S, SpawnCache, is_local
+from actors.system.launch import LaunchRequest, launch_at_once
 from protocol.errors import SpawnError
 from tests.actors.system.child.support import output_of
 
@@ -61,13 +61,13 @@ def test_files_of_other_machines_and_programs_are_not_local() -> None:
 
 FIRST = """
 import select
-from actors.system.child.spawn import SpawnRequest, spawn_at_once, spawn_soon
+from actors.system.launch import LaunchRequest, launch_at_once, launch_soon
 from actors.system.child.spawn_cache import SPAWN_CACHE
 from actors.system.pool import START_POOL
 
-request = SpawnRequest(argv=["true"], cwd="/tmp", env={"PATH": "/usr/bin:/bin"})
-assert spawn_at_once(request) is None
-ticket = spawn_soon(request)
+request = LaunchRequest(argv=["true"], cwd="/tmp", env={"PATH": "/usr/bin:/bin"})
+assert launch_at_once(request) is None
+ticket = launch_soon(request)
 select.select([ticket], [], [])
 ticket.result().release()
 START_POOL.finish()  # its thread has learned whatever it learned
@@ -80,7 +80,7 @@ def test_a_warm_start_needs_no_thread() -> None:
     lines = output_of(
         FIRST
         + """
-child = spawn_at_once(request)
+child = launch_at_once(request)
 select.select([child.pidfd], [], [])
 print(child.reap().code)
 child.release()
@@ -93,18 +93,18 @@ def test_a_warm_script_that_is_open_for_writing_is_not_waited_for_on_the_loop(tm
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
-    request = SpawnRequest(argv=[str(script)], cwd="/", env={})
+    request = LaunchRequest(argv=[str(script)], cwd="/", env={})
     SPAWN_CACHE.learn(request.key, 0.0, [])
     with script.open("a"):
-        assert spawn_at_once(request) is None
+        assert launch_at_once(request) is None
         assert not SPAWN_CACHE.holds(request.key)
 
 
 def test_a_warm_start_that_fails_says_why_and_is_warm_no_longer(tmp_path: Path) -> None:
     script = tmp_path / "script"
-    request = SpawnRequest(argv=[str(script)], cwd="/", env={})
+    request = LaunchRequest(argv=[str(script)], cwd="/", env={})
     SPAWN_CACHE.learn(request.key, 0.0, [])
     with pytest.raises(SpawnError) as failure:
-        spawn_at_once(request)
+        launch_at_once(request)
     assert failure.value.data is not None and failure.value.data["kind"] == "spawnNotFound"
     assert not SPAWN_CACHE.holds(request.key)

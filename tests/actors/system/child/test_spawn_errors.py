@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.system.child.spawn import spawn
+from actors.system.launch import launch
 from protocol.errors import SpawnError
 from tests.actors.system.child.support import ENV, output_of, request
 
@@ -17,7 +17,7 @@ WAYS = pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
 
 def failure(*argv: str, **more: object) -> SpawnError:
     with pytest.raises(SpawnError) as caught:
-        spawn(request(*argv, **more))  # type: ignore[arg-type]
+        launch(request(*argv, **more))  # type: ignore[arg-type]
     return caught.value
 
 
@@ -137,7 +137,7 @@ import resource
 from protocol.errors import SpawnError
 tty = sys.argv[1] == "tty"
 start("true", tty=tty).pidfd  # everything that is loaded or made on first use
-ticket = spawn_soon(request("true"))
+ticket = launch_soon(request("true"))
 assert readable(ticket.fileno())
 end(ticket.result())
 before = descriptors()

@@ -55,7 +55,7 @@ class Spawning(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        self.found = set(self.table.strangers(sorted(self.ours | self.orphans)))
+        self.found = set(self.table.unknown(sorted(self.ours | self.orphans)))
         self.table.orphans = dict.fromkeys(self.found)
 
     @precondition(lambda self: self.orphans)
@@ -63,7 +63,7 @@ class Spawning(RuleBasedStateMachine):
     def look_while_a_spawn_may_hang(self, data: st.DataObject) -> None:
         """What is known to be an orphan is found whatever is under way."""
         certain = data.draw(st.sets(st.sampled_from(sorted(self.orphans))))
-        found = set(self.table.strangers(sorted(self.ours | self.orphans), certain.__contains__))
+        found = set(self.table.unknown(sorted(self.ours | self.orphans), certain.__contains__))
         assert certain <= found
         self.found = found
         self.table.orphans = dict.fromkeys(found)
@@ -75,7 +75,7 @@ class Spawning(RuleBasedStateMachine):
     @invariant()
     def orphans_are_found_when_no_spawn_is_under_way(self) -> None:
         if not self.spawns:
-            assert set(self.table.strangers(sorted(self.ours | self.orphans))) == self.orphans
+            assert set(self.table.unknown(sorted(self.ours | self.orphans))) == self.orphans
 
     def teardown(self) -> None:
         """However long spawns overlap, those of the first look are over at some time."""
@@ -86,7 +86,7 @@ class Spawning(RuleBasedStateMachine):
             if pid is not None:
                 self.table.add(pid, "child")
             spawn.__exit__(None, None, None)  # type: ignore[attr-defined]
-        assert set(self.table.strangers(sorted(self.ours | self.orphans))) == self.orphans
+        assert set(self.table.unknown(sorted(self.ours | self.orphans))) == self.orphans
         newest.__exit__(None, None, None)  # type: ignore[attr-defined]
 
 

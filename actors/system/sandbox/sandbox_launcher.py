@@ -12,16 +12,14 @@ import os
 import select
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from actors.system import programs
+from actors.system.child import Child, Execution
 from actors.system.child.proc import children_of
-from actors.system.sandbox.enclosure import Enclosure, interpreter
 from actors.system.sandbox.mount_points import MOUNT_POINTS
+from actors.system.sandbox.spec import SandboxSpec, interpreter
 from protocol.errors import SpawnError, os_error_text
-
-if TYPE_CHECKING:
-    from actors.system.child.child import Child
 
 ENTER_S: Final = 20.0
 """How long bwrap and the entrance may take together, in seconds."""
@@ -31,32 +29,33 @@ ENVIRONMENT: Final = [b"PATH=/usr/local/bin:/usr/bin:/bin"]
 """bwrap's own: a command's might make it load libraries from a place that a sandboxed command can write to."""
 
 
-class Entrance:
+class SandboxLauncher:
     """One start of a command in a sandbox. `passed` are the descriptors that bwrap must get as 3, 4, ...; `close`
     releases all that is still open here."""
 
-    def __init__(self, enclosure: Enclosure, program: bytes, argv: list[bytes], env: list[bytes], cwd: bytes) -> None:
-        self._enclosure = enclosure
-        self._what = program, argv, env, cwd
+    def __init__(self, spec: SandboxSpec, execution: Execution) -> None:
+        self._spec = spec
+        self._inside = execution
         self._report = -1
         self.passed: tuple[int, ...] = ()
 
     def open(self, soft_open_files: int | None) -> tuple[bytes, list[bytes]]:
         """Open the descriptors; bwrap's program and argv. Raises OSError."""
-        program, argv, env, cwd = self._what
+        inside = self._inside
+        program, argv, env, cwd = inside.program, inside.argv, inside.env, inside.cwd
         soft = b"" if soft_open_files is None else b"%d" % soft_open_files
         spec = b"".join(item + b"\0" for item in (soft, cwd, program, b"%d" % len(argv), *argv, *env))
-        made = [os.fsencode(item) + b"\0" for item in self._enclosure.arguments]
+        made = [os.fsencode(item) + b"\0" for item in self._spec.arguments]
         made += [b"--seccomp\0%d\0" % _FILTER]
         opened: list[int] = []
         try:
             opened.append(_memory(spec))
             self._report, write_end = os.pipe()
             opened.append(write_end)
-            opened += [_memory(b"".join(made)), _memory(self._enclosure.filter)]
+            opened += [_memory(b"".join(made)), _memory(self._spec.filter)]
         finally:
             self.passed = tuple(opened)
-        bwrap = os.fsencode(self._enclosure.program)
+        bwrap = os.fsencode(self._spec.program)
         launcher = programs.python(interpreter(), programs.LAUNCHER, b"sandbox")
         return bwrap, [bwrap, b"--args", b"%d" % _ARGUMENTS, b"--", *launcher]
 
@@ -70,7 +69,7 @@ class Entrance:
         """What is left open, and the mount points, where no child came of it."""
         self.close_passed()
         self._close_report()
-        MOUNT_POINTS.release(self._enclosure.mount_points)
+        MOUNT_POINTS.release(self._spec.mount_points)
 
     def confirm(self, child: Child) -> None:
         """Wait until the command is being executed. Raises SpawnError where it is not, whatever the reason."""
@@ -84,15 +83,14 @@ class Entrance:
                 said += " (its libraries are not there: an entry for `root` or `minimal` is needed)"
             raise SpawnError("spawnFailed", f"the sandbox could not be set up: {said}", "sandbox")
         reason, _, code = report[1:].decode().partition(" ")
-        _, _, _, cwd = self._what
-        path = os.fsdecode(cwd if reason == "cwd" else self._what[0])
+        path = os.fsdecode(self._inside.cwd if reason == "cwd" else self._inside.program)
         plain = SpawnError.from_errno(int(code), reason)
         text = f"{os_error_text(int(code))}: {reason} {path} in the sandbox"
         raise SpawnError((plain.data or {})["kind"], text, reason, path=path, errno=int(code))
 
     def at_end(self, child: Child) -> Callable[[], object] | None:
         """What there is to do, in a thread, once the child has exited; None where that is nothing."""
-        held = self._enclosure.mount_points
+        held = self._spec.mount_points
         if not held:
             return None
         first = _watch_first(child.pid)

@@ -15,9 +15,9 @@ import signal
 from typing import Final
 
 from actors.system.child import descendants, proc
+from actors.system.child.open_files import CHILD_OPEN_FILES
 from actors.system.child.posix_spawn import inheritable_descriptors
 from actors.system.child.process_cookie import COOKIES
-from actors.system.child.spawn import set_child_open_files
 from actors.system.child.table import CHILDREN
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -79,7 +79,7 @@ def raise_open_files(wanted: int = 0) -> tuple[int, int]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (now, hard))
     except (OSError, ValueError):  # a hard limit above fs.nr_open, or none at all
         return before, before
-    set_child_open_files(before)
+    CHILD_OPEN_FILES.soft = before
     return before, now
 
 

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from actors.system.child import doctor, proc
+from actors.system import doctor
+from actors.system.child import proc
 from tests.actors.system.child.support import output_of
 
 
@@ -15,8 +16,8 @@ def test_closed_standard_descriptors_are_opened_so_that_no_socket_gets_their_num
     lines = output_of(
         "keep = os.dup(1)\n"
         "os.close(0); os.close(2)\n"
-        "opened = process_wide.open_standard_descriptors()\n"
-        "again = process_wide.open_standard_descriptors()\n"
+        "opened = process_setup.open_standard_descriptors()\n"
+        "again = process_setup.open_standard_descriptors()\n"
         "now = [os.readlink(f'/proc/self/fd/{fd}') for fd in (0, 2)]\n"
         "say(opened, again, now)\n"
     )
@@ -26,8 +27,8 @@ def test_closed_standard_descriptors_are_opened_so_that_no_socket_gets_their_num
 def test_inherited_descriptors_are_closed_on_exec() -> None:
     lines = output_of(
         "stray = os.dup(1); os.set_inheritable(stray, True)\n"
-        "say(process_wide.close_inherited_on_exec() == [stray], os.get_inheritable(stray))\n"
-        "say(process_wide.close_inherited_on_exec(), os.get_inheritable(1))\n"
+        "say(process_setup.close_inherited_on_exec() == [stray], os.get_inheritable(stray))\n"
+        "say(process_setup.close_inherited_on_exec(), os.get_inheritable(1))\n"
     )
     assert lines == ["True False", "[] True"]
 
@@ -36,7 +37,7 @@ def test_no_core_files_by_default_but_a_command_may_ask_for_them() -> None:
     lines = output_of(
         "import resource\n"
         "hard = resource.getrlimit(resource.RLIMIT_CORE)[1]\n"
-        "process_wide.write_no_core_files()\n"
+        "process_setup.write_no_core_files()\n"
         "say(resource.getrlimit(resource.RLIMIT_CORE) == (0, hard))\n"
         "say(run('sh', '-c', 'ulimit -Sc')[1].decode().strip())\n"
     )
@@ -46,7 +47,7 @@ def test_no_core_files_by_default_but_a_command_may_ask_for_them() -> None:
 def test_an_ignored_sigchld_does_not_cost_exit_statuses() -> None:
     """Whoever starts the server so would otherwise make every command end with 255."""
     lines = output_of(
-        "say(process_wide.keep_exit_statuses(), process_wide.keep_exit_statuses())\n"
+        "say(process_setup.keep_exit_statuses(), process_setup.keep_exit_statuses())\n"
         "say(tuple(run('sh', '-c', 'exit 3')[0]))\n",
         preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
     )
@@ -57,7 +58,7 @@ def test_adopted_orphans_are_reaped_and_children_of_others_are_not() -> None:
     """Zombies fill the process table; a status taken from somebody else hangs them."""
     lines = output_of(
         "import subprocess\n"
-        "process_wide.become_subreaper()\n"
+        "process_setup.become_subreaper()\n"
         "with CHILDREN.spawning():\n"
         "    helper = subprocess.Popen(['sh', '-c', 'exit 4'])\n"
         "    CHILDREN.add(helper.pid, 'helper')\n"
@@ -80,7 +81,7 @@ def test_a_cookie_never_replaces_a_limit_that_somebody_has_set() -> None:
         "import resource\n"
         "from actors.system.child.process_cookie import COOKIES\n"
         "resource.setrlimit(resource.RLIMIT_RTTIME, (100000, 200000))\n"
-        "say(process_wide.mark_descendants())\n"
+        "say(process_setup.mark_descendants())\n"
         "child = start('sleep', '1000')\n"
         "say(child.cookie, resource.prlimit(child.pid, resource.RLIMIT_RTTIME))\n"
         "say(child.kill_tree(10), wait_exit(child).code)\n"
@@ -91,7 +92,7 @@ def test_a_cookie_never_replaces_a_limit_that_somebody_has_set() -> None:
 def test_every_command_has_a_cookie_of_its_own_and_the_server_keeps_its() -> None:
     lines = output_of(
         "from actors.system.child.process_cookie import COOKIES\n"
-        "process_wide.mark_descendants()\n"
+        "process_setup.mark_descendants()\n"
         "script = 'read line; sleep 1000 & echo $! ready; wait'\n"
         "children = [start('sh', '-c', script, tty=tty, pipe_stdin=not tty) for tty in (False, True)]\n"
         "for child in children: os.write(child.master or child.stdin, b'\\n')\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from actors.system import file_request
 from actors.system.child.table import CHILDREN
-from actors.system.sandbox import file_request
 from protocol.errors import InternalError
 from protocol.filesystem import GetMetadataParams
 from protocol.sandbox import Sandbox

@@ -16,13 +16,13 @@ from actors.system.sandbox import seccomp
 from actors.system.sandbox.bubblewrap import arguments
 from actors.system.sandbox.errors import SandboxUnsupported
 from actors.system.sandbox.mount_points import MOUNT_POINTS
-from actors.system.sandbox.places import places
 from actors.system.sandbox.probe import bubblewrap
+from actors.system.sandbox.resolve import resolve
 from actors.system.sandbox.rules import Link, Rule, Rules
 from protocol.sandbox import ManagedPermissions, RestrictedFileSystem, Sandbox
 
 
-class Enclosure(NamedTuple):
+class SandboxSpec(NamedTuple):
     """How bwrap is called: its program, its arguments before the command, the filter of system calls, and what is to be
     released with `MOUNT_POINTS.release` when the last process inside has ended."""
 
@@ -32,7 +32,7 @@ class Enclosure(NamedTuple):
     mount_points: list[str]
 
 
-def enclosure(sandbox: Sandbox, permissions: ManagedPermissions) -> Enclosure:
+def sandbox_spec(sandbox: Sandbox, permissions: ManagedPermissions) -> SandboxSpec:
     """Raises SandboxUnsupported where the sandbox cannot be enforced, and InvalidParams for a path that is none."""
     found = bubblewrap()
     network = permissions.network == "enabled"
@@ -40,9 +40,9 @@ def enclosure(sandbox: Sandbox, permissions: ManagedPermissions) -> Enclosure:
     rules: Rules | None = None
     links: list[Link] = []
     if isinstance(permissions.file_system, RestrictedFileSystem):
-        rules, links = places(sandbox, permissions.file_system, runtime())
+        rules, links = resolve(sandbox, permissions.file_system, runtime())
         rules = _with_mount_points(rules, held)
-    return Enclosure(
+    return SandboxSpec(
         found.program,
         arguments(rules, links, network, found.kernel_files),
         seccomp.program(found.architecture, network),

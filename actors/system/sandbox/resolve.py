@@ -40,14 +40,14 @@ _OURS: Final = ("/proc", "/dev")
 """Made anew for each sandbox."""
 
 
-class Places(NamedTuple):
+class ResolvedRules(NamedTuple):
     """Rules, and the links that must be there for their paths to be found."""
 
     rules: Rules
     links: list[Link]
 
 
-class Walked(NamedTuple):
+class ResolvedPath(NamedTuple):
     """Where a path leads: the canonical path, what is there, the links on the way, and the first component that is
     missing (None where nothing is)."""
 
@@ -57,7 +57,7 @@ class Walked(NamedTuple):
     first_missing: str | None
 
 
-def places(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterable[str]) -> Places:
+def resolve(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterable[str]) -> ResolvedRules:
     """The rules that the entries come to. `runtime` are canonical directories of the server's own code, which can be
     read unless denied, and never written. Raises SandboxUnsupported where the entries cannot be enforced, and
     InvalidParams for a path that is none.
@@ -80,14 +80,14 @@ def places(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterabl
         if rules.access(path) in ("write", None):
             rules.add(Rule(path, "read"))
     links = {link for found, access, _ in walked if access != "deny" for link in found.links}
-    return Places(rules, sorted(link for link in links if rules.access(link.path) is None))
+    return ResolvedRules(rules, sorted(link for link in links if rules.access(link.path) is None))
 
 
 def _access(entry: Entry) -> Access:
     return "deny" if entry.access == "none" else entry.access
 
 
-def _grants(found: Walked, access: Access) -> bool:
+def _grants(found: ResolvedPath, access: Access) -> bool:
     return access == "write" and found.first_missing is None
 
 
@@ -139,7 +139,7 @@ def _below(root: str, subpath: str | None) -> str:
     return os.path.join(root, subpath)
 
 
-def walk(path: str) -> Walked:
+def walk(path: str) -> ResolvedPath:
     """Follow an absolute path, link by link. Raises SandboxUnsupported where it cannot be looked at."""
     parts = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     at, links, kind, missing = "/", list[Link](), "directory", None
@@ -161,7 +161,7 @@ def walk(path: str) -> Walked:
             missing = missing or here
         kind = "directory" if mode is not None and stat.S_ISDIR(mode) else "file"
         at = here
-    return Walked(at, "missing" if missing else kind, links, missing)  # type: ignore[arg-type]
+    return ResolvedPath(at, "missing" if missing else kind, links, missing)  # type: ignore[arg-type]
 
 
 def _mode(path: str) -> int | None:
@@ -174,7 +174,7 @@ def _mode(path: str) -> int | None:
         raise SandboxUnsupported(f"{path} of an entry: {error.strerror}") from None
 
 
-def _check_links(walked: Iterable[tuple[Walked, Access, Entry]], writable: Rules) -> None:
+def _check_links(walked: Iterable[tuple[ResolvedPath, Access, Entry]], writable: Rules) -> None:
     for found, access, _ in walked:
         for link in found.links:
             if writable.access(os.path.dirname(link.path)) == "write":
@@ -190,7 +190,7 @@ def _check_ours(path: str, access: Access) -> None:
             raise SandboxUnsupported(f"{path}: a sandbox has its own {ours}, no other can be had")
 
 
-def _protect_metadata(rules: Rules, named: set[str], walked: Iterable[tuple[Walked, Access, Entry]]) -> None:
+def _protect_metadata(rules: Rules, named: set[str], walked: Iterable[tuple[ResolvedPath, Access, Entry]]) -> None:
     temporary = {
         found.path for found, _, entry in walked
         if isinstance(entry.path, SpecialPath) and isinstance(entry.path.value, TmpDir | SlashTmp)

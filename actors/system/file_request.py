@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.system.child.spawn import Child, SpawnRequest, spawn
+from actors.system.child import Child
 from actors.system.filesystem.helper import METHODS as IN_HELPER
-from actors.system.filesystem.helper import HelperAnswer, HelperError, HelperRequest
+from actors.system.filesystem.helper import HelperAnswer, HelperRequest
+from actors.system.launch import LaunchRequest, launch
 from actors.system.programs import FILE_HELPER
-from actors.system.sandbox.enclosure import import_path, interpreter
 from actors.system.sandbox.errors import SandboxUnsupported
-from protocol.errors import ExecServerError, InternalError, InvalidParams, InvalidRequest, NotFound
+from actors.system.sandbox.spec import import_path, interpreter
+from protocol.errors import InternalError, InvalidRequest, received_error
 from protocol.requests import AnyParams
 from protocol.wire_types import WireStruct
 
@@ -45,7 +46,7 @@ def carry_out_inside(params: Any, room: int | None = None) -> WireStruct:
     request = msgspec.json.encode(HelperRequest(method, raw, room)) + b"\n"
     paths = import_path()
     argv = [interpreter(), "-I", "-S", "-c", FILE_HELPER.decode(), str(len(paths)), *paths, "call"]
-    child = spawn(SpawnRequest(argv=argv, cwd="/", env={}, pipe_stdin=True, sandbox=params.sandbox))
+    child = launch(LaunchRequest(argv=argv, cwd="/", env={}, pipe_stdin=True, sandbox=params.sandbox))
     try:
         answer, said = _exchange(child, request, method)
     finally:
@@ -116,13 +117,4 @@ def _result(kind: AnyParams, answer: bytes, said: bytes) -> WireStruct:
     except msgspec.DecodeError:
         text = said.decode(errors="replace").strip() or "it has printed no answer"
         raise InternalError(f"{kind.METHOD}: the file helper failed: {text}", {"kind": "other"}) from None
-    raise _error(decoded.error)
-
-
-_CLASSES: Final[dict[int, type[ExecServerError]]] = {
-    each.code: each for each in (InternalError, InvalidParams, InvalidRequest, NotFound)
-}
-
-
-def _error(error: HelperError) -> ExecServerError:
-    return _CLASSES.get(error.code, InternalError)(error.message, error.data)
+    raise received_error(decoded.error.code, decoded.error.message, decoded.error.data)

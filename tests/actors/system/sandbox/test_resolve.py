@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from actors.system.sandbox.errors import SandboxUnsupported
-from actors.system.sandbox.places import Places, places, walk
+from actors.system.sandbox.resolve import ResolvedRules, resolve, walk
 from actors.system.sandbox.rules import Link, Rule
 from protocol.errors import InvalidParams
 from protocol.sandbox import ManagedPermissions, RestrictedFileSystem, Sandbox
 from tests.support.managed import ROOT, ROOTS, entry
 
 
-def found(workspace: Path, *entries: dict[str, Any], runtime: tuple[str, ...] = ()) -> Places:
+def found(workspace: Path, *entries: dict[str, Any], runtime: tuple[str, ...] = ()) -> ResolvedRules:
     """What these entries come to."""
     raw = {
         "permissions": {
@@ -31,7 +31,7 @@ def found(workspace: Path, *entries: dict[str, Any], runtime: tuple[str, ...] = 
     sandbox = msgspec.convert(raw, Sandbox)
     assert isinstance(sandbox.permissions, ManagedPermissions)
     assert isinstance(sandbox.permissions.file_system, RestrictedFileSystem)
-    return places(sandbox, sandbox.permissions.file_system, runtime)
+    return resolve(sandbox, sandbox.permissions.file_system, runtime)
 
 
 def special(kind: str, access: str, **more: str) -> dict[str, Any]:
