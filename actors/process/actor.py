@@ -666,9 +666,11 @@ class ProcessActor(GuardedActor):
             self.send(self._connection, Forgotten())
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
-        if self._state in (State.RUNNING, State.EXITED):
-            self._tell_end("sessionEnded")
-        self._let_go()
+        try:
+            if self._state in (State.RUNNING, State.EXITED):
+                self._tell_end("sessionEnded")
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         """End the child, if there is one, with all its descendants, and close everything."""
@@ -701,10 +703,16 @@ class ProcessActor(GuardedActor):
             self._let_go()
         elif self._state in (State.RUNNING, State.EXITED):
             log.error("the process is ended after a fault of the server", extra=self.about())
-            self._tell_end("terminated")
-            self._let_go()
             self._state = State.CLOSED
-            self.send(self._connection, ProcessEnded(self._process_id))
+            try:
+                self._tell_end("terminated")
+                self.send(self._connection, ProcessEnded(self._process_id))
+            except Exception:
+                # What is at fault is what numbers the events: the router tells the last ones of an actor that is gone.
+                self.send(self.myAddress, ActorExitRequest())
+                raise
+            finally:
+                self._let_go()
 
     _requests: ClassVar[dict[str, Callable[[Any, Call, Any], WireStruct | None]]] = {
         ProcessReadParams.METHOD: _read,

@@ -7,7 +7,9 @@ old bridge to the proof: while that lasts there are contenders, of which at most
 from __future__ import annotations
 
 import copy
+import signal
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
@@ -112,6 +114,24 @@ class Client(NamedTuple):
 
 
 @dataclass(slots=True)
+class Told:
+    """How far the events of one process have been told."""
+
+    seq: int = 0
+    exited: bool = False
+
+    def last_events(self, process_id: str) -> Iterator[ProcessExited | ProcessClosed]:
+        """What is still to be told of it when its actor is gone, and the child with it."""
+        if not self.exited:
+            self.seq += 1
+            code = 128 + signal.SIGKILL
+            yield ProcessExited(
+                process_id=process_id, seq=self.seq, exit_code=code, signal="SIGKILL", reason="terminated"
+            )
+        yield ProcessClosed(process_id=process_id, seq=self.seq + 1)
+
+
+@dataclass(slots=True)
 class Session:
     """What the router knows of one session."""
 
@@ -125,6 +145,8 @@ class Session:
     visited: set[str] = field(default_factory=set)
     """Other sessions that this one's client has asked something of."""
     contenders: list[Client] = field(default_factory=list)
+    told: dict[str, Told] = field(default_factory=dict)
+    """By process id, of those that are not closed."""
 
 
 @dataclass(slots=True)
@@ -384,17 +406,25 @@ class RouterActor(GuardedActor):
     def receiveMsg_ProcessEvent(self, message: ProcessEvent, sender: Address) -> None:
         session = self._sessions.get(message.session_id)
         event = message.notification
-        if session is not None and session.bridge is not None:
-            self.send(session.bridge, Notify(event))
+        if session is not None:
+            told = session.told.get(event.process_id)
+            if told is not None:
+                told.seq = event.seq
+            if session.bridge is not None:
+                self.send(session.bridge, Notify(event))
         for observer in self._observers.of(message.session_id, event.process_id):
             for heard in observer.hear(event):
                 self.send(observer.bridge, Notify(heard))
         if type(event) is ProcessOutput:
             return
         if isinstance(event, ProcessExited):
+            if session is not None and event.process_id in session.told:
+                session.told[event.process_id].exited = True
             self._totals.over(message.session_id, event.process_id)
             self._figures.count(self._figures.exits, event.reason or "exited")
         else:
+            if session is not None:
+                session.told.pop(event.process_id, None)
             self._figures.evicted_bytes += message.evicted
             self._observers.close(message.session_id, event.process_id)
             self._account(message.session_id, event.process_id, message.retained, finished=True)
@@ -513,8 +543,10 @@ class RouterActor(GuardedActor):
     def receiveMsg_ProcessStarted(self, message: ProcessStarted, sender: Address) -> None:
         self._observers.forget(message.session_id, message.result.process_id)
         session = self._sessions.get(message.session_id)
-        if session is not None and session.bridge == message.bridge:
-            self.send(message.bridge, Answer(message.token, message.result))
+        if session is not None:
+            session.told[message.result.process_id] = Told()
+            if session.bridge == message.bridge:
+                self.send(message.bridge, Answer(message.token, message.result))
 
     def receiveMsg_Congested(self, message: Congested, bridge: Address) -> None:
         session = self._attached(message.session_id, bridge)
@@ -636,8 +668,12 @@ class RouterActor(GuardedActor):
     def receiveMsg_ProcessLost(self, message: ProcessLost, connection: Address) -> None:
         assert message.session_id is not None
         session = self._sessions.get(message.session_id)
-        if session is not None and session.bridge is not None:
-            self.send(session.bridge, ProcessLost(None, message.process_id, message.newest))
+        if session is not None:
+            told = session.told.get(message.process_id or "")
+            for event in told.last_events(message.process_id or "") if told is not None else ():
+                self.receiveMsg_ProcessEvent(ProcessEvent(message.session_id, event), None)
+            if session.bridge is not None:
+                self.send(session.bridge, ProcessLost(None, message.process_id, message.newest))
         self._void_requests(message.session_id, message.process_id)
         self._observers.close(message.session_id, message.process_id or "")
         self._totals.lose(message.session_id, message.process_id or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from protocol.process import (
     ProcessWriteParams,
 )
 from tests.support.lone_process import Process, run_process
+from tests.support.scripted import PATIENCE_S
 
 SH = ["/bin/sh", "-c"]
 
@@ -109,3 +111,22 @@ def test_a_fault_at_a_release_ends_the_process_and_nobody_waits_for_it() -> None
         assert process.answer(wait).result.exited
 
     run_process(scenario, [*SH, "sleep 1000"], actor=FailsAtRelease)
+
+
+class CannotTell(FailsAtRelease):
+    def _tell_end(self, reason: Any) -> None:
+        raise OSError("another fault")
+
+
+def test_a_process_that_cannot_tell_its_end_leaves_no_actor_and_no_child() -> None:
+    """Lost: its last events, which the router tells of an actor that is gone; and a child that nobody ends."""
+
+    async def scenario(process: Process) -> None:
+        process.tell(HoldOutput())
+        await process.read(0)
+        process.tell(ReleaseOutput())
+        async with asyncio.timeout(PATIENCE_S):
+            while process.engine.live_actors:
+                await asyncio.sleep(0)
+
+    run_process(scenario, [*SH, "sleep 1000"], actor=CannotTell)

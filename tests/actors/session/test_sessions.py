@@ -213,6 +213,33 @@ def test_the_loss_of_a_process_answers_what_it_had_to_answer(simulation: Simulat
     assert client.answers(polls[1]) == [], "the other process goes on"
 
 
+@pytest.mark.parametrize("exits_first", [False, True])
+def test_a_process_that_is_lost_tells_its_last_events(
+    simulation: Simulation, server: Server, exits_first: bool
+) -> None:
+    """Lost: the end of a process, for whoever waits for it, until the end of the session."""
+    client, other = server.session(), server.session()
+    client.starts("a")
+    simulation.run_until_idle()
+    other.calls("process/attach", processId="a", sessionId=client.session_id, **{"as": "seen"})
+    server.tell_process(Prints(5))
+    if exits_first:
+        server.tell_process(Exits(3, False))
+    lost, _ = server.processes()[0]
+    simulation.instance(lost).receiveMsg_ActorExitRequest = lambda *_: None
+    simulation.tell(lost, ActorExitRequest())
+    simulation.run_until_idle()
+    for each in (client, other):
+        told = [frame for frame in each.frames if frame.get("method", "").startswith("process/")]
+        assert [frame["method"] for frame in told] == ["process/output", "process/exited", "process/closed"]
+        assert [frame["params"]["seq"] for frame in told] == [1, 2, 3]
+        ended = told[1]["params"]
+        expected = (3, None) if exits_first else (137, "SIGKILL")
+        assert (ended["exitCode"], ended["signal"]) == expected
+    simulation.run_until_idle()
+    assert simulation.instance(server.router)._sessions[client.session_id].told == {}
+
+
 def test_the_loss_of_a_session_answers_everything_and_closes(simulation: Simulation, server: Server) -> None:
     """Lost: as above, for all requests of a connection; and a connection that goes on with nobody behind it."""
     client = server.session()
