@@ -54,13 +54,17 @@ class BulkFormat(NamedTuple):
         yield frame[-1]
 
     def _elements(self, values: list[WireStruct]) -> Iterator[bytes]:
+        # Each has one bulk member, of bytes. Output is read so: no generator a chunk.
         separator = b""
         for each in values:
-            if each.bulk_bytes < self.whole_below:
+            value = getattr(each, type(each).BULK[0])
+            if len(value) < self.whole_below:
                 yield separator + self.encode(each)
             else:
-                yield separator
-                yield from self.parts(each)
+                head, tail = self.frame(each)
+                yield separator + head + self.header(value)
+                yield from self.data(value)
+                yield tail
             separator = self.separator
 
     def pieces(self, parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -78,12 +82,16 @@ class BulkFormat(NamedTuple):
             yield b"".join(pending)
 
 
+_EMPTY: dict[type[WireStruct], dict[str, Any]] = {}
+
+
 def emptied(struct: WireStruct, keep: str | None = None) -> WireStruct:
     """The Struct with its bulk members empty, but for `keep`, which has one element."""
-    members: dict[str, Any] = {}
-    for name in type(struct).BULK:
-        if isinstance(getattr(struct, name), list):
-            members[name] = [0] if name == keep else []
-        else:
-            members[name] = b"\0" if name == keep else b""
-    return msgspec.structs.replace(struct, **members)
+    kind = type(struct)
+    empty = _EMPTY.get(kind)
+    if empty is None:
+        values = {name: getattr(struct, name) for name in kind.BULK}
+        empty = _EMPTY[kind] = {name: [] if isinstance(value, list) else b"" for name, value in values.items()}
+    if keep is not None:
+        empty = {**empty, keep: [0] if isinstance(empty[keep], list) else b"\0"}
+    return msgspec.structs.replace(struct, **empty)

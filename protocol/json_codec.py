@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 import msgspec
@@ -94,13 +94,11 @@ def _types(kind: Any) -> tuple[Any, ...]:
     return (kind, *get_args(kind))
 
 
-def _base64_parts(data: bytes) -> Iterator[bytes]:
+def _base64_parts(data: bytes) -> Iterable[bytes]:
     if len(data) <= _PIECE:
-        yield _b64encode(data)
-        return
+        return (_b64encode(data),)
     rest = memoryview(data)
-    for start in range(0, len(data), _PIECE):
-        yield _b64encode(rest[start : start + _PIECE])
+    return (_b64encode(rest[start : start + _PIECE]) for start in range(0, len(data), _PIECE))
 
 
 _BULK = BulkFormat(
@@ -172,10 +170,15 @@ class JsonCodec:
             return text.encode(errors="replace")
 
     def encode_notification(self, notification: NotificationParams) -> bytes:
-        if _BULK.is_large(notification):
-            head = b'{"method":"%b","params":' % notification.METHOD.encode()
-            return b"".join((head, *_BULK.parts(notification), b"}"))
-        return _encode(NotificationMessage.of(notification))
+        # Most of what a server sends goes here: as `_BULK.parts` has it, without its generators.
+        names = notification.BULK
+        if len(names) == 1:
+            data = getattr(notification, names[0])
+            if len(data) >= _TEMPLATE_FROM:
+                whole = _encode(NotificationMessage(notification.METHOD, emptied(notification)))
+                head, mark, tail = whole.partition(_marks(type(notification))[0])
+                return b"".join((head, mark, _b64encode(data), tail))
+        return _encode(NotificationMessage(notification.METHOD, notification))
 
 
 def _result_parts(id: RequestId, result: WireStruct) -> Iterator[bytes]:

@@ -20,8 +20,21 @@ seconds.
 """
 _SMALL = 16 * 1024
 
-# Skips some short strings, then takes what is of interest: a key with its colon, a bracket, or the quote of a
-# string that is too long to skip here (bytes.index is ten times as fast). Possessive, so never backtracking.
+# One step through a message: skips what is of no interest, then takes one thing that is.
+#
+#   skipped (up to 16 times)   [^"{}\[\]]++                     digits, commas, colons, white space, true, null
+#                              "(...){0,4}+"(?!\s*+:)          a string of up to 128 characters that is no key
+#   taken (the first that is)  1: "(...){0,4}+" and \s*+:       a key with its quotes
+#                              2: [{}\[\]]                      a bracket
+#                              3: "                             the quote of a string that is longer
+#                              nothing                          16 were skipped, or it is the end
+#
+# A short string is up to four runs, each of up to 32 plain characters or one escape. For a longer one _tokens looks
+# for the closing quote itself (bytes.index is ten times as fast) and goes on behind it. All quantifiers are possessive
+# (`++`): no match is tried twice, so the whole is linear. `{"a":1,"b":["x",2]}` gives
+#
+#   step   1    2     3 skips 1,    4    5 skips "x",2   6    7
+#   takes  {    "a"   "b"           [    ]               }    nothing
 _TOKEN = re.compile(
     rb'(?:[^"{}\[\]]++|"(?:[^"\\]{1,32}+|\\.){0,4}+"(?!\s*+:)){0,16}+'
     rb'(?:("(?:[^"\\]{1,32}+|\\.){0,4}+")\s*+:|([{}\[\]])|(")|)'

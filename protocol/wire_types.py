@@ -47,12 +47,15 @@ class WireStruct(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """Params, results and notifications: camelCase on the wire, immutable, and free of cycles."""
 
     BULK: ClassVar[tuple[str, ...]] = ()
-    """The members, in order, that may be large: bytes, or a list of Structs that have such a member themselves."""
+    """The members, in order, that may be large: bytes, or a list of Structs that have one of bytes themselves."""
 
     @property
     def bulk_bytes(self) -> int:
         """Bytes in the bulk members together, not encoded."""
-        return sum([len(getattr(self, name) or b"") for name in self.BULK])
+        size = 0
+        for name in self.BULK:
+            size += len(getattr(self, name) or b"")
+        return size
 
     def bytes_beside_bulk(self, element_bytes: int) -> int:
         """Bytes that the encoding of all else needs, rather more than less. Only for results with bulk members.

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from protocol import json_strict
 from protocol.codec import JSON
 from protocol.envelope import ErrorResponse, Notification, Request, Response, Trace
 from protocol.errors import ExecServerError, InvalidParams, MethodNotFound, ParseError
@@ -217,3 +218,19 @@ def test_reason_has_no_prefix_and_no_terms_of_python() -> None:
             assert "failed to parse" not in error.message
             for term in ("`str`", "`int`", "`dict`", "$", "Struct"):
                 assert term not in error.message
+
+
+def test_the_worked_example_of_the_scan() -> None:
+    """Lost: the one explanation of a regular expression that nobody would dare to change."""
+    steps = [token.groups() for token in json_strict._TOKEN.finditer(b'{"a":1,"b":["x",2]}')]
+    assert steps == [
+        (None, b"{", None),
+        (b'"a"', None, None),
+        (b'"b"', None, None),
+        (None, b"[", None),
+        (None, b"]", None),
+        (None, b"}", None),
+        (None, None, None),
+    ]
+    long = b'{"a":"%b"}' % (b"y" * 129)
+    assert [token.groups()[2] for token in json_strict._TOKEN.finditer(long)][2] == b'"'
