@@ -33,14 +33,22 @@ def read_at(fd: int, size: int, offset: int) -> bytes:
 
 
 def first_line(fd: int) -> bytes:
-    """What of the first line tells the log from others; empty if there is none."""
-    return line_head(fd, 0)
+    """What of the first line tells the log from others, with its `\\n` if that is all of it; empty if there is none."""
+    head, newline, _ = read_at(fd, IDENTITY_BYTES + 1, 0).partition(b"\n")
+    return head + newline if newline or len(head) > IDENTITY_BYTES else b""
 
 
-def line_head(fd: int, start: int) -> bytes:
-    """The first IDENTITY_BYTES of the line that begins at `start`."""
-    head, newline, _ = read_at(fd, IDENTITY_BYTES + 1, start).partition(b"\n")
-    return head if newline or len(head) > IDENTITY_BYTES else b""
+def is_there_again(fd: int, first: bytes) -> bool:
+    """Whether a further line begins with this first line, or its beginning."""
+    needle = b"\n" + first
+    position = 0
+    before = b""
+    while block := read_at(fd, BLOCK, position):
+        if needle in before + block:
+            return True
+        before = (before + block)[1 - len(needle) :]
+        position += len(block)
+    return False
 
 
 def count_lines(fd: int, end: int) -> int:

@@ -17,6 +17,8 @@ MAX_LINE_BYTES = 16 << 20
 """A longer line is malformed, whatever is in it."""
 IDENTITY_BYTES = 4096
 """So much of the first line tells a log from others."""
+BLANKS = b" \t"
+"""What may be before a first line: JSON allows white space there."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -97,19 +99,6 @@ def log_id(device: int, inode: int, first_line: bytes) -> int:
 def identity_of(first_line: bytes) -> bytes:
     """What of a first line counts."""
     return first_line.removesuffix(b"\n")[:IDENTITY_BYTES]
-
-
-def padding(old_first: bytes, new_first: bytes) -> bytes:
-    """Spaces to be put before the line that a trim makes the first one, so that the log gets another identity: none but
-    where the line is the same as the old one, as two prompts within one second may be. JSON allows white space there.
-    """
-    old, new = identity_of(old_first), identity_of(new_first)
-    old_text, new_text = old.lstrip(b" "), new.lstrip(b" ")
-    is_cut = len(old) == IDENTITY_BYTES
-    if new_text != old_text and not (is_cut and new_text.startswith(old_text)):
-        return b""
-    old_spaces, new_spaces = len(old) - len(old_text), len(new) - len(new_text)
-    return b" " * max(0, old_spaces + 1 - new_spaces)
 
 
 def _without_surrogates(text: str) -> str:

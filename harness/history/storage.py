@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import random
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import HistoryBusy
-from harness.history.reading import end_of_lines, line_head, line_lengths, lines_before, read_at
-from harness.history.record import MAX_LINE_BYTES, drop, exceeds, padding
+from harness.history.reading import end_of_lines, first_line, is_there_again, line_lengths, lines_before, read_at
+from harness.history.record import BLANKS, MAX_LINE_BYTES, drop, exceeds
 
 _log = logging.getLogger(__name__)
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -29,6 +30,7 @@ _PAUSES_S = 0.01, 0.05
 _TRIES = 5
 """How often a file is opened again that was replaced while its lock was waited for."""
 BLOCK = 1 << 20
+_MARK_BYTES = 24
 
 
 class Storage:
@@ -176,23 +178,36 @@ def _trim(fd: int, max_bytes: int | None) -> None:
     newest = size - lines_before(fd, size, 1)
     _, left = drop(line_lengths(fd), size, newest, max_bytes or 0)
     cut = size - left
-    spaces = padding(line_head(fd, 0), line_head(fd, cut))
-    if cut == 0 or len(spaces) > cut:
+    if cut == 0:
         return
+    mark = _mark(fd)
+    if len(mark) > cut:
+        return  # for lines that short the limit is exceeded a little
     # pwrite(2): "if a file is opened with O_APPEND, on Linux pwrite() appends data to the end of the file"
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_APPEND)
-    _move_to_front(fd, cut, size, spaces)
-    os.ftruncate(fd, left + len(spaces))
+    _move_to_front(fd, cut, size, mark)
+    os.ftruncate(fd, left + len(mark))
 
 
-def _move_to_front(fd: int, start: int, end: int, spaces: bytes) -> None:
-    """Copy what is from `start` to `end` to the front, with `spaces` before it.
+def _mark(fd: int) -> bytes:
+    """Blanks that tell the next first line from every other, where an earlier first line might come back: one that is
+    in the file again, because the same prompt was sent twice in a second, or a trim was killed; and from then on.
+    """
+    first = first_line(fd)
+    text = first.lstrip(BLANKS)
+    if len(first) - len(text) < _MARK_BYTES and not is_there_again(fd, text):
+        return b""
+    return bytes(secrets.choice(BLANKS) for _ in range(_MARK_BYTES))
+
+
+def _move_to_front(fd: int, start: int, end: int, mark: bytes) -> None:
+    """Copy what is from `start` to `end` to the front, with `mark` before it.
 
     Whole lines at a time: after each write every line is there, in front, behind, or in both places; where a copy ends
     in the middle of what was there one is torn that is whole in front.
     """
     to = 0
-    before = spaces
+    before = mark
     while start < end:
         lines = _whole_lines(fd, start, end)
         block = memoryview(before + lines)

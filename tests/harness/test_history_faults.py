@@ -139,13 +139,11 @@ class AnyHistory(RuleBasedStateMachine):
     """Appends, trims, kills between any two system calls and lookups, in any order, by two programs.
 
     An offset of one identity names one record for ever, and what no rule drops stays readable. Prompts are told apart
-    by their time. Those of the same text within one second, one after the other, are in histories without kills: their
-    lines are the same, so an identity could come back after a trim that was killed.
+    by their time, but those that are the same, in one second and one after the other.
     """
 
-    @initialize(limit=st.integers(1, 900), block=st.sampled_from([40, 100, 1 << 20]), doubles=st.booleans())
-    def begin(self, limit: int, block: int, doubles: bool) -> None:
-        self.doubles = doubles
+    @initialize(limit=st.integers(1, 900), block=st.sampled_from([40, 100, 1 << 20]))
+    def begin(self, limit: int, block: int) -> None:
         self.runner = asyncio.Runner()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(log_module.asyncio, "to_thread", at_once)
@@ -164,7 +162,7 @@ class AnyHistory(RuleBasedStateMachine):
         fatal=st.none() | st.integers(0, 6),
     )
     def append(self, program: int, text: str, again: bool, fatal: int | None) -> None:
-        if not (again and self.doubles):
+        if not again:
             self.now += 1
             self.text = f"{self.now} {text}"
         line = encode_record(Record("t", self.now, self.text))
@@ -174,7 +172,7 @@ class AnyHistory(RuleBasedStateMachine):
     def trim(self, program: int, limit: int, fatal: int | None) -> None:
         path = self.logs[program].path
         kept = self._kept(b"", limit)
-        with running_on(CrashingOs(None if self.doubles else fatal), self.block):
+        with running_on(CrashingOs(fatal), self.block):
             try:
                 self.runner.run(self.logs[program].trim(limit))
             except Killed:
@@ -184,7 +182,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     def _change(self, program: int, line: bytes, fatal: int | None) -> None:
         kept = self._kept(line, self.limit)
-        with running_on(CrashingOs(None if self.doubles else fatal), self.block):
+        with running_on(CrashingOs(fatal), self.block):
             try:
                 self.runner.run(self.logs[program].append("t", self.text))
                 kept.add(line.removesuffix(b"\n"))
@@ -193,9 +191,9 @@ class AnyHistory(RuleBasedStateMachine):
         assert kept <= {*self._records()}
 
     def _records(self) -> list[bytes]:
-        """The lines that are records, without the white space that a trim may have put before them."""
+        """The lines that are records, without the blanks that a trim may have put before them."""
         path = self.logs[0].path
-        return [line.lstrip(b" ") for line in lines_of(path) if decode_record(line)] if path.exists() else []
+        return [line.lstrip(b" \t") for line in lines_of(path) if decode_record(line)] if path.exists() else []
 
     def _kept(self, line: bytes, limit: int) -> set[bytes]:
         """The records that are there, and that no rule lets anybody drop now."""
@@ -205,7 +203,7 @@ class AnyHistory(RuleBasedStateMachine):
             data += b"\n"
         there = [each + b"\n" for each in data.split(b"\n")[:-1]]
         number, _ = dropped([len(each) for each in [*there, line] if each], limit)
-        return {each.strip(b" \n") for each in there[number:] if decode_record(each)}
+        return {each.strip(b" \t\n") for each in there[number:] if decode_record(each)}
 
     @invariant()
     def an_offset_names_one_record(self) -> None:

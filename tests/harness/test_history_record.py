@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.record import Record, decode_record, dropped, encode_record, log_id, padding
+from harness.history.record import Record, decode_record, dropped, encode_record, log_id
 
 ID = "67e55044-10b1-426f-9247-bb680e5fe0c8"
 
@@ -106,11 +106,3 @@ def test_the_identity_of_a_log() -> None:
     assert log_id(1, 2, b"line") == log_id(1, 2, b"line\n")
     assert len({log_id(1, 2, b"a"), log_id(1, 2, b"b"), log_id(1, 3, b"a"), log_id(2, 2, b"a")}) == 4
     assert log_id(1, 2, b"a" * 4096 + b"b") == log_id(1, 2, b"a" * 4096 + b"c")
-
-
-@given(st.sampled_from([b"{}", b"", b"a" * 4095, b"b" * 9000]), st.integers(0, 3))
-def test_a_line_in_the_place_of_the_same_line_is_told_from_it(line: bytes, spaces: int) -> None:
-    old = b" " * spaces + line
-    assert padding(old, b"other") == b""
-    new = padding(old, line) + line
-    assert log_id(1, 1, new) != log_id(1, 1, old)
