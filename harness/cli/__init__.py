@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     import cyclopts
 
 COMMANDS = {
-    "plugin": "harness.cli.plugin:app",
-    "marketplace": "harness.cli.marketplace:app",
-    "history": "harness.cli.history:app",
-    "instructions": "harness.cli.instructions:app",
-    "skills": "harness.cli.instructions:skills",
+    "plugin": ("harness.cli.plugin:app", "Make, check and list plugins."),
+    "marketplace": ("harness.cli.marketplace:app", "Change what a marketplace offers."),
+    "history": ("harness.cli.history:app", "Look at kept prompts, and drop the oldest."),
+    "instructions": ("harness.cli.instructions:app", "Look at what a model is told in a folder."),
+    "skills": ("harness.cli.instructions:skills", "Look at what a model is offered in a folder."),
 }
 """Each is imported only when it is used."""
 
@@ -34,7 +34,8 @@ def run(argv: Sequence[str]) -> int:
     try:
         return ended(lambda: application()(words, exit_on_error=False, print_error=False))
     except cyclopts.CycloptsError as error:
-        page = " ".join(["exec-harness", *[word for word in words[:2] if not word.startswith("-")]])
+        known = words[:2] if words and words[0] in COMMANDS else []
+        page = " ".join(["exec-harness", *(word for word in known if not word.startswith("-"))])
         return complain(f"{str(error).rstrip('.')}; see {page} --help", USAGE)
 
 
@@ -50,6 +51,6 @@ def application() -> cyclopts.App:
         help="Plugins, history and instructions of a coding agent.",
         result_action="return_value",
     )
-    for name, home in COMMANDS.items():
-        app.command(home, name=name)
+    for name, (home, help) in COMMANDS.items():
+        app.command(home, name=name, help=help)
     return app

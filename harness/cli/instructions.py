@@ -19,8 +19,8 @@ from harness.context.skills import SkillRoot, Skills, load_skills, project_skill
 from harness.plugins.namespace import Namespaces
 from harness.reader import EnvironmentReader, LocalReader, Reader
 
-app = cyclopts.App(name="instructions", help="Look at what a model is told.", result_action="return_value")
-skills = cyclopts.App(name="skills", help="Look at what a model is offered.", result_action="return_value")
+app = cyclopts.App(name="instructions", help="Look at what a model is told in a folder.", result_action="return_value")
+skills = cyclopts.App(name="skills", help="Look at what a model is offered in a folder.", result_action="return_value")
 
 Url = Annotated[
     str | None,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter
+except ImportError:
+    raise ImportError("counters need prometheus-client: pip install 'exec-server[metrics]'") from None
 
 from harness.tools.shell import COUNTER
 
