@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -236,11 +236,12 @@ async def serve_http(address: str, settings: Config, connect: Connect, policy: P
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # Gate does it
     )
     sweeping = asyncio.create_task(clients.sweep())
+    server = _http_server(Gate(app, admission, peers, clients), tls)
     try:
         shown = url._replace(port=sock.getsockname()[1], scheme="https" if tls else "http")
         print(f"{shown}{PATH}", flush=True)
         print(f"exec-server mcp on {shown}{PATH}", file=sys.stderr, flush=True)
-        await _run(Gate(app, admission, peers, clients), sock, tls)
+        await server.serve(sockets=[sock])
     finally:
         admission.ending = True
         sweeping.cancel()
@@ -251,10 +252,16 @@ async def serve_http(address: str, settings: Config, connect: Connect, policy: P
             peers.close()
 
 
-async def _run(app: ASGIApp, sock: socket.socket, tls: SSLContext | None) -> None:
-    """Run the HTTP library until a signal ends it."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # the library raises again what it has obeyed
+class _HttpServer(uvicorn.Server):
+    """The HTTP library, without its handlers of signals, which raise again what they have obeyed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _http_server(app: ASGIApp, tls: SSLContext | None) -> _HttpServer:
+    """The HTTP library, which ends with SIGTERM and SIGINT from now on."""
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -264,5 +271,7 @@ async def _run(app: ASGIApp, sock: socket.socket, tls: SSLContext | None) -> Non
         timeout_graceful_shutdown=LEAVE_S,
         ssl_context_factory=None if tls is None else lambda config, default: tls,
     )
-    with contextlib.suppress(KeyboardInterrupt):
-        await uvicorn.Server(config).serve(sockets=[sock])
+    server = _HttpServer(config)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.handle_exit, number, None)
+    return server

@@ -31,10 +31,10 @@ HELLO = {
 
 
 @contextlib.contextmanager
-def http_program(*flags: str) -> Iterator[str]:
-    """The URL of `exec-server mcp --http` on a free port."""
+def http_program(*flags: str, port: int = 0) -> Iterator[str]:
+    """The URL of `exec-server mcp --http`, on any free port by default."""
     popen = subprocess.Popen(
-        [sys.executable, "-m", "exec_server", "mcp", "--http", "127.0.0.1:0", *flags],
+        [sys.executable, "-m", "exec_server", "mcp", "--http", f"127.0.0.1:{port}", *flags],
         stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=ROOT,
     )  # fmt: skip
     try:

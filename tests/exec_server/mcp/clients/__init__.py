@@ -1,0 +1,1 @@
+"""Clients of others, tried with our MCP server: `make test-mcp`."""
