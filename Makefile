@@ -6,7 +6,7 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-real-client test-web test-slow soak fuzz flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-web test-mcp test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -31,6 +31,11 @@ test-real-client: $(VENV)/.installed
 # ~/.cache/exec-server-tests.
 test-web: $(VENV)/.installed
 	$(BIN)/python -m tests.web_client
+
+# The MCP server with the clients of others: the MCP Inspector, the protocol's conformance tests and the Codex CLI, and its
+# figures; needs npm, the first time, and 760 MB in ~/.cache/exec-server-tests.
+test-mcp: $(VENV)/.installed
+	$(BIN)/python -m tests.exec_server.mcp.clients
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
