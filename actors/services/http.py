@@ -28,7 +28,16 @@ from actors.base.messages import (
     ReleaseOutput,
 )
 from actors.base.settings import MAX_WAIT_S, Settings
-from actors.system.http.client import Chunk, Ended, Exchange, Failed, Head, HttpClient, Whole
+from actors.system.http.client import HttpClient
+from actors.system.http.exchange import (
+    Exchange,
+    Response,
+    ResponseChunk,
+    ResponseEnded,
+    ResponseFailed,
+    ResponseHead,
+    ResponseWhole,
+)
 from protocol.errors import Busy, ExecServerError, HttpError, InternalError, InvalidParams
 from protocol.http import HttpBodyDelta, HttpRequestParams, HttpRequestResult
 
@@ -38,8 +47,6 @@ LAST_CALL = 0.8
 """The part of the grace after the end of a client's input after which what is unanswered fails."""
 STREAMS = 256
 """Streamed bodies that a session may have open."""
-
-Told = Whole | Head | Chunk | Ended | Failed
 
 
 class Request:
@@ -72,7 +79,7 @@ class HttpActor(GuardedActor):
         self._line: deque[int] = deque()
         self._unanswered = 0
         """Begun and not answered."""
-        self._told: deque[Told] = deque()
+        self._told: deque[Response] = deque()
         self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
@@ -135,46 +142,46 @@ class HttpActor(GuardedActor):
 
     # -- what the thread tells ----------------------------------------------------------------------------------
 
-    def receiveMsg_Whole(self, message: Whole, sender: Address) -> None:
+    def receiveMsg_ResponseWhole(self, message: ResponseWhole, sender: Address) -> None:
         self._hear(message)
 
-    def receiveMsg_Head(self, message: Head, sender: Address) -> None:
+    def receiveMsg_ResponseHead(self, message: ResponseHead, sender: Address) -> None:
         self._hear(message)
 
-    def receiveMsg_Chunk(self, message: Chunk, sender: Address) -> None:
+    def receiveMsg_ResponseChunk(self, message: ResponseChunk, sender: Address) -> None:
         self._hear(message)
 
-    def receiveMsg_Ended(self, message: Ended, sender: Address) -> None:
+    def receiveMsg_ResponseEnded(self, message: ResponseEnded, sender: Address) -> None:
         self._hear(message)
 
-    def receiveMsg_Failed(self, message: Failed, sender: Address) -> None:
+    def receiveMsg_ResponseFailed(self, message: ResponseFailed, sender: Address) -> None:
         self._hear(message)
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Response) -> None:
         if self._held:
             self._told.append(told)
         else:
             self._pass_on(told)
             self._go_on()
 
-    def _pass_on(self, told: Told) -> None:
-        if isinstance(told, Chunk):
+    def _pass_on(self, told: Response) -> None:
+        if isinstance(told, ResponseChunk):
             self._client.chunk_passed()
-        elif isinstance(told, Whole):
+        elif isinstance(told, ResponseWhole):
             self._client.body_passed(told.number)
         request = self._requests.get(told.number)
         if request is None:
             return  # dropped since
         match told:
-            case Whole():
+            case ResponseWhole():
                 self._answer(told.number, request, told.result)
-            case Failed():
+            case ResponseFailed():
                 self._answer(told.number, request, told.error)
-            case Head():
+            case ResponseHead():
                 self._answer(told.number, request, HttpRequestResult(told.status, told.headers, b""))
-            case Chunk():
+            case ResponseChunk():
                 self._delta(request, told.data, False, None)
-            case Ended():
+            case ResponseEnded():
                 self._delta(request, b"", True, told.broken)
                 self._forget(told.number)
 

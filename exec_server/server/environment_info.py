@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import sys
 import tempfile
 from pathlib import Path
 
+from actors.system.child.environment import login_shell
 from exec_server import __version__
 from protocol.environment import Capabilities, EnvironmentInfo, Shell
 from protocol.paths import path_uri
@@ -40,19 +40,6 @@ def temporary_folder() -> str:
     except FileNotFoundError:
         wanted = os.environ.get("TMPDIR", "")
         return wanted if os.path.isabs(wanted) else "/tmp"
-
-
-def login_shell() -> str:
-    """The shell for commands: SHELL if it can be run, else the account's, else bash or sh."""
-    candidates = [os.environ.get("SHELL", "")]
-    try:
-        candidates.append(pwd.getpwuid(os.getuid()).pw_shell)
-    except KeyError:
-        pass  # a uid without an account, as in many containers
-    for path in (*candidates, "/bin/bash"):
-        if os.path.isabs(path) and os.access(path, os.X_OK):
-            return path
-    return "/bin/sh"
 
 
 def _provider_id() -> str:

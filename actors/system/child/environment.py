@@ -124,13 +124,22 @@ def server_environment() -> dict[str, str]:
     }
 
 
-@functools.lru_cache(maxsize=1)
 def login_shell() -> str:
-    """The login shell of the server's user by the account database; `/bin/sh` where there is none."""
+    """The shell of the server's user: SHELL if it can be run, else the account's, else bash or sh."""
+    return _login_shell(os.environ.get("SHELL", ""))
+
+
+@functools.lru_cache(maxsize=1)
+def _login_shell(wanted: str) -> str:
+    candidates = [wanted]
     try:
-        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+        candidates.append(pwd.getpwuid(os.getuid()).pw_shell)
     except KeyError:
-        return "/bin/sh"
+        pass  # a uid without an account, as in many containers
+    for path in (*candidates, "/bin/bash"):
+        if os.path.isabs(path) and os.access(path, os.X_OK):
+            return path
+    return "/bin/sh"
 
 
 def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The thread that speaks HTTP for all sessions of this process, and what it tells their actors.
+"""The thread that speaks HTTP for all sessions of this process.
 
 Everything that costs time happens there: the import of the library, TLS, content codings. The thread is made with its
 first user and ends with its last, and its connections with it. Nothing here blocks the caller.
@@ -14,64 +14,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
-from protocol.errors import ExecServerError
-from protocol.http import HttpHeader, HttpRequestParams, HttpRequestResult
+from actors.system.http.exchange import Exchange
 
 log = logging.getLogger(__name__)
 
 
-class Exchange(msgspec.Struct, frozen=True, gc=False):
-    """A request to make. `deadline` is a time of `time.monotonic` for all of it; `max_body` bounds a body in bytes."""
-
-    number: int
-    params: HttpRequestParams
-    deadline: float
-    max_body: int
-    max_bodies: int
-    """Bounds the bodies of all sessions together, in bytes."""
-
-
-class Whole(msgspec.Struct, frozen=True, gc=False):
-    """The response with all of its body. It counts as kept until `body_passed`."""
-
-    number: int
-    result: HttpRequestResult
-
-
-class Head(msgspec.Struct, frozen=True, gc=False):
-    """The response whose body follows in Chunks."""
-
-    number: int
-    status: int
-    headers: list[HttpHeader]
-
-
-class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """The next bytes of a body; `chunk_passed` lets another one come."""
-
-    number: int
-    data: bytes
-
-
-class Ended(msgspec.Struct, frozen=True, gc=False):
-    """The body behind a Head is over; `broken` says why it is not whole."""
-
-    number: int
-    broken: str | None
-
-
-class Failed(msgspec.Struct, frozen=True, gc=False):
-    """There is no response."""
-
-    number: int
-    error: ExecServerError
-
-
 class HttpClient:
-    """The exchanges of one session. `tell` is called in the thread, with what is told above; each exchange ends with
-    one Whole, Ended or Failed, unless it is aborted.
+    """The exchanges of one session. `tell` is called in the thread, with a Response of `exchange`; each exchange
+    ends with one ResponseWhole, ResponseEnded or ResponseFailed, unless it is aborted.
     """
 
     def __init__(self, tell: Callable[[Any], None]) -> None:
@@ -129,7 +79,7 @@ class _Runner:
 
     def exchanges(self, tell: Callable[[Any], None]) -> Any:
         """In the thread, which alone waits for the import."""
-        module = importlib.import_module("actors.system.http.exchange")
+        module = importlib.import_module("actors.system.http.requests")
         if self._session is None:
             self._session, self._bodies = module.open_session(), module.AllBodies()
         return module.Exchanges(self._session, self._bodies, tell)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import os
 import time
 from pathlib import Path
 
@@ -127,3 +128,12 @@ def test_programs_are_found_as_execvp_finds_them(tmp_path: Path) -> None:
         with pytest.raises(OSError) as caught:
             find_program(name, cwd, path)
         assert caught.value.errno == code, name
+
+
+def test_the_login_shell_is_one_that_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: a terminal whose programs start a shell that is not there, or another than clients were told."""
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    assert login_shell() == "/bin/sh"
+    for unusable in ("/no/such/shell", "bash", ""):
+        monkeypatch.setenv("SHELL", unusable)
+        assert os.access(login_shell(), os.X_OK) and login_shell() != unusable
