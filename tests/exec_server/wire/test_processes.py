@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.system.pool import LANE_SIZE
+from tests.actors.system.child.support import HangingProgram
 from tests.support.client import ENV, Client, expect_error, session, start_params
 from tests.support.program import Program, alive, eventually, marker, running
 
@@ -545,3 +547,21 @@ async def test_a_child_that_is_stopped_dies_of_terminate(server: Program) -> Non
         await client.processes["sleep"].terminate()
         assert (await client.processes["sleep"].closed()).code == 137
         assert not alive(pid)
+
+
+async def test_a_disk_that_hangs_for_one_session_delays_no_other(server: Program, tmp_path: Path) -> None:
+    """Lost: all sessions, to the network disk of one that has gone away."""
+    disk = HangingProgram(tmp_path / "program")
+    async with session(server.url) as lost, session(server.url) as other:
+        before = len(server.children())
+        params = [start_params(f"p{number}", disk.path) for number in range(2 * LANE_SIZE)]
+        starts = [asyncio.create_task(lost.call("process/start", **each)) for each in params]
+        await eventually(lambda: len(server.children()) >= before + LANE_SIZE, "they hang")
+        assert (await other.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
+        shell = await other.shell("shell", "(setsid sh -c 'echo ready; exec sleep 1000' &); sleep 1000", tty=True)
+        await shell.shows(b"ready")
+        assert await shell.terminate()
+        await shell.closed()
+        assert not any(start.done() for start in starts)
+        disk.go_on()
+        await asyncio.gather(*starts)
