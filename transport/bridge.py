@@ -16,11 +16,10 @@ from time import monotonic
 from typing import Any
 
 import msgspec
-from thespian.actors import ActorExitRequest, WakeupMessage
+from thespian.actors import ActorExitRequest
 
+from actors.base.actor import BaseActor, log
 from actors.base.counters import Histogram
-from actors.base.deadlines import Deadlines
-from actors.base.guarded import GuardedActor, log
 from actors.base.log_context import about
 from actors.base.messages import (
     Address,
@@ -29,7 +28,7 @@ from actors.base.messages import (
     BridgeClosed,
     Call,
     CallElsewhere,
-    Congested,
+    Congestion,
     Failure,
     FlushWaits,
     Initialize,
@@ -38,7 +37,6 @@ from actors.base.messages import (
     PeerAlive,
     Probe,
     ProcessLost,
-    Relieved,
     ServiceLost,
     SessionLost,
     SessionTaken,
@@ -87,7 +85,7 @@ NOTIFICATION_BYTES = 256
 PIECEMEAL_ABOVE = 1 << 20
 """Answers that are larger are encoded piece by piece, as the client takes them; bytes."""
 CLOSE_POLICY = 1008
-INITIALIZE, TALLY = "initialize", "tally"
+INITIALIZE = "initialize"
 TALLY_S = 2.0
 """After how many seconds the router is told what was carried, where it is measured."""
 CLOSE_GOING_AWAY = 1001
@@ -127,7 +125,7 @@ class Pending(PendingRequests, frozen=True, gc=False):
     """What the tracer made of it."""
 
 
-class BridgeActor(GuardedActor):
+class BridgeActor(BaseActor):
     """One client connection."""
 
     _transport: Transport
@@ -135,6 +133,8 @@ class BridgeActor(GuardedActor):
     _settings: Settings
     _codec: Codec
     _initialize_params: InitializeParams
+
+    opens_with = Open
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +165,6 @@ class BridgeActor(GuardedActor):
         self._measure = False
         self._tracer: Tracer | None = None
         self._tally_due = False
-        self._deadlines = Deadlines(self.wakeupAfter)
 
     def about(self) -> dict[str, Any]:
         return about(self._session_id)
@@ -180,7 +179,7 @@ class BridgeActor(GuardedActor):
         self._codec = codec_of(message.transport.subprotocol)
         self._dialect = Dialect(message.transport.subprotocol)
         if self._transport.resumable:  # else there is one client, and it keeps nobody out
-            self._deadlines.set(INITIALIZE, self._settings.initialize_timeout)
+            self.deadlines.set(INITIALIZE, self._settings.initialize_timeout, self._initialize_is_late)
         self._take()
 
     # -- what the client sends ----------------------------------------------------------------------------------
@@ -317,7 +316,7 @@ class BridgeActor(GuardedActor):
         if pending is None:
             return
         self._phase = Phase.ATTACHED
-        self._deadlines.cancel(INITIALIZE)
+        self.deadlines.cancel(INITIALIZE)
         self._max_message = self._initialize_params.max_message
         self._dialect.initialize(self._initialize_params)
         self._session = message.session
@@ -408,7 +407,7 @@ class BridgeActor(GuardedActor):
     def _tally_later(self) -> None:
         if not self._tally_due:
             self._tally_due = True
-            self._deadlines.set(TALLY, TALLY_S)
+            self.deadlines.set("tally", TALLY_S, self._tally)
 
     def _tally(self) -> None:
         """Tell the router what was carried since it was last told."""
@@ -492,7 +491,7 @@ class BridgeActor(GuardedActor):
         if self._queued() > self._settings.outbound_high_water:
             self._congested = True
             if self._phase in (Phase.ATTACHED, Phase.READY) and self._session_id is not None:
-                self.send(self._router, Congested(self._session_id))
+                self.send(self._router, Congestion(self._session_id, True))
             self._transport.call_when_below(self._low_water)
 
     @property
@@ -513,7 +512,7 @@ class BridgeActor(GuardedActor):
             return
         self._congested = False
         if self._session is not None and self._session_id is not None:
-            self.send(self._router, Relieved(self._session_id))
+            self.send(self._router, Congestion(self._session_id, False))
         self._take()
         self._close_if_finished()
 
@@ -546,29 +545,27 @@ class BridgeActor(GuardedActor):
                 self._close(1000, "end of input")
 
     def _watch_progress(self) -> None:
-        progress = (self._written, self._transport.buffered())
-        self._deadlines.set(progress, self._settings.end_of_input_grace)
-
-    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
         """After the end of the input: go on as long as somebody takes the output."""
-        for before in self._deadlines.due(message.payload):
-            if before == TALLY:
-                self._tally()
-                continue
+        before = (self._written, self._transport.buffered())
+
+        def judge() -> None:
             if self._phase is Phase.CLOSED:
                 return
-            if before == INITIALIZE:
-                self._initialize_is_late()
-            elif before != (self._written, self._transport.buffered()):
+            if before != (self._written, self._transport.buffered()):
                 self._watch_progress()
-            else:
-                self._close(1000, "end of input")
-                self._transport.abort("the output was not read in time after the end of the input")
+                return
+            self._close(1000, "end of input")
+            self._transport.abort("the output was not read in time after the end of the input")
+
+        self.deadlines.set("progress", self._settings.end_of_input_grace, judge)
 
     def _initialize_is_late(self) -> None:
+        if self._phase is Phase.CLOSED:
+            return
         seconds = self._settings.initialize_timeout
         if self._phase is Phase.INITIALIZING:
-            self._deadlines.set(INITIALIZE, seconds)  # not the client is slow, but we are
+            # Not the client is slow, but we are.
+            self.deadlines.set(INITIALIZE, seconds, self._initialize_is_late)
         else:
             self._violation(f"no initialize within {seconds:g} s (initialize_timeout)")
 
@@ -612,13 +609,12 @@ class BridgeActor(GuardedActor):
             self.send(self._router, BridgeClosed(self._session_id, ends))
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
-        if hasattr(self, "_transport"):
-            self._close(CLOSE_GOING_AWAY, "the server is shutting down")
-            self._leave()
+        self._close(CLOSE_GOING_AWAY, "the server is shutting down")
+        self._leave()
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         """A fault may have broken off a message half taken or half answered: nothing can be promised any more."""
-        if hasattr(self, "_transport") and self._phase is not Phase.CLOSED:
+        if self._phase is not Phase.CLOSED:
             self._close(1011, "internal error")
         elif isinstance(message, TransportClosed):
             self.send(self._router, BridgeClosed(self._session_id, True))

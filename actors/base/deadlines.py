@@ -5,11 +5,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable
 from datetime import timedelta
+from typing import NamedTuple
 
 from actors.system import clock
 
 _COMPACT_ABOVE = 64
 _RESOLUTION_S = 1e-6  # of a timedelta: a wakeup may be asked for that much early
+
+
+Callback = Callable[[], object]
+
+
+class Deadline(NamedTuple):
+    """A moment, by `clock.now`, and what is to be called then. `serial` tells those of one key apart."""
+
+    when: float
+    serial: int
+    callback: Callback
 
 
 class Deadlines:
@@ -22,19 +34,20 @@ class Deadlines:
 
     def __init__(self, wakeup_after: Callable[[timedelta, object], None]) -> None:
         self._wakeup_after = wakeup_after
-        self._when: dict[Hashable, tuple[float, int]] = {}
+        self._when: dict[Hashable, Deadline] = {}
         self._heap: list[tuple[float, int, Hashable]] = []
         self._asked: list[float] = []
         self._serial = 0
 
-    def set(self, key: Hashable, seconds: float) -> None:
-        """`key` falls due in `seconds` from now; an earlier deadline of the same key is forgotten."""
+    def set(self, key: Hashable, seconds: float, callback: Callback) -> None:
+        """`key` falls due in `seconds` from now, and `callback` is called then; an earlier deadline of the same key is
+        forgotten."""
         when = clock.now() + max(seconds, 0.0)
         self._serial += 1
-        self._when[key] = (when, self._serial)
+        self._when[key] = Deadline(when, self._serial, callback)
         heapq.heappush(self._heap, (when, self._serial, key))
         if len(self._heap) > _COMPACT_ABOVE + 2 * len(self._when):
-            self._heap = [(*stamp, key) for key, stamp in self._when.items()]
+            self._heap = [(each.when, each.serial, key) for key, each in self._when.items()]
             heapq.heapify(self._heap)
         self._ask()
 
@@ -45,8 +58,8 @@ class Deadlines:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._when
 
-    def due(self, payload: object) -> list[Hashable]:
-        """The keys that are due, earliest first, each once. Call it at every wakeup, with the wakeup's payload."""
+    def due(self, payload: object) -> list[Callback]:
+        """The callbacks that are due, earliest first, each once. Call it at every wakeup, with the wakeup's payload."""
         if payload in self._asked:
             self._asked.remove(payload)
         now = clock.now() + _RESOLUTION_S
@@ -54,13 +67,13 @@ class Deadlines:
         while self._heap and (self._heap[0][0] <= now or self._stale(self._heap[0])):
             entry = heapq.heappop(self._heap)
             if not self._stale(entry):
-                due.append(entry[2])
-                del self._when[entry[2]]
+                due.append(self._when.pop(entry[2]).callback)
         self._ask()
         return due
 
     def _stale(self, entry: tuple[float, int, Hashable]) -> bool:
-        return self._when.get(entry[2]) != entry[:2]
+        deadline = self._when.get(entry[2])
+        return deadline is None or deadline.serial != entry[1]
 
     def _ask(self) -> None:
         while self._heap and self._stale(self._heap[0]):

@@ -40,6 +40,7 @@ class ChildPoller:
         "_held",
         "_input",
         "_names",
+        "_open",
         "_outputs",
         "_parked",
         "_room_wanted",
@@ -47,8 +48,10 @@ class ChildPoller:
         "_watched",
     )
 
+    _epoll: epoll
+
     def __init__(self) -> None:
-        self._epoll = epoll()
+        self._open = False
         self._ticket: SpawnTicket | None = None
         self._child: Child | None = None
         self._outputs: dict[Stream, int] = {}
@@ -58,6 +61,11 @@ class ChildPoller:
         self._held = False
         self._parked = False
         self._room_wanted = False
+
+    def open(self) -> None:
+        """Make the epoll descriptor, before anything else is watched. Raises OSError where there is none left."""
+        self._epoll = epoll()
+        self._open = True
 
     def fileno(self) -> int:
         """The number to watch for reading: readable when `ready` has something to say."""
@@ -140,7 +148,9 @@ class ChildPoller:
             self._unregister(self._ticket.fileno())
             self._ticket.abandon()
             self._ticket = None
-        self._epoll.close()
+        if self._open:
+            self._open = False
+            self._epoll.close()
 
     # -- output ---------------------------------------------------------------------------------------------------
 

@@ -22,46 +22,50 @@ class LongPoll(msgspec.Struct, frozen=True, gc=False):
 
 
 Judge = Callable[[LongPoll], WireStruct | None]
-"""The answer that a waiter can have now, or None where it goes on waiting."""
+"""The answer that a long poll can have now, or None where it goes on waiting."""
 
 
 class LongPolls:
     """The waiting requests of one process, in the order in which they came. Every wait has an end."""
 
-    __slots__ = ("_deadlines", "_serial", "_waiters")
+    __slots__ = ("_deadlines", "_on_due", "_polls", "_serial")
 
-    def __init__(self, deadlines: Deadlines) -> None:
+    def __init__(self, deadlines: Deadlines, on_due: Callable[[LongPoll], None]) -> None:
+        """`on_due` is called for each whose time is over; it waits no longer then."""
         self._deadlines = deadlines
-        self._waiters: dict[int, LongPoll] = {}
+        self._on_due = on_due
+        self._polls: dict[int, LongPoll] = {}
         self._serial = 0
 
     def __len__(self) -> int:
-        return len(self._waiters)
+        return len(self._polls)
 
-    def add(self, waiter: LongPoll, seconds: float) -> None:
-        """Wait, at most `seconds` and never longer than a day; then the deadline `("wait", serial)` falls due."""
+    def add(self, poll: LongPoll, seconds: float) -> None:
+        """Wait, at most `seconds` and never longer than a day."""
         self._serial += 1
-        self._waiters[self._serial] = waiter
-        self._deadlines.set(("wait", self._serial), min(seconds, MAX_WAIT_S))
+        serial = self._serial
+        self._polls[serial] = poll
+        self._deadlines.set(("poll", serial), min(seconds, MAX_WAIT_S), lambda: self._due(serial))
 
     def take_ready(self, judge: Judge) -> list[tuple[LongPoll, WireStruct]]:
         """Those that can be answered now, with their answers."""
         ready = []
-        for serial, waiter in list(self._waiters.items()):
-            answer = judge(waiter)
+        for serial, poll in list(self._polls.items()):
+            answer = judge(poll)
             if answer is not None:
                 self._take(serial)
-                ready.append((waiter, answer))
+                ready.append((poll, answer))
         return ready
-
-    def take_due(self, serial: int) -> LongPoll | None:
-        """The waiter whose time is over."""
-        return self._waiters.pop(serial, None)
 
     def take_of(self, bridge: Address) -> list[LongPoll]:
         """All that one bridge waits for."""
-        return [self._take(serial) for serial, each in list(self._waiters.items()) if each.bridge == bridge]
+        return [self._take(serial) for serial, each in list(self._polls.items()) if each.bridge == bridge]
 
     def _take(self, serial: int) -> LongPoll:
-        self._deadlines.cancel(("wait", serial))
-        return self._waiters.pop(serial)
+        self._deadlines.cancel(("poll", serial))
+        return self._polls.pop(serial)
+
+    def _due(self, serial: int) -> None:
+        poll = self._polls.pop(serial, None)
+        if poll is not None:
+            self._on_due(poll)

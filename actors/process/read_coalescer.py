@@ -45,7 +45,7 @@ class ReadCoalescer:
             self.resting = False
             self._count = READS_IN_A_ROW - 1
 
-    def stir(self) -> None:
+    def on_input(self) -> None:
         """The child has been written to: whoever wrote waits for the echo."""
         self.resting = False
         self._count = 0

@@ -50,9 +50,6 @@ class Quotas:
         self._rate = StartRate(settings.start_rate)
         self._running: dict[str, set[str]] = {}
         self._kept: dict[str, dict[str, int]] = {}
-        self._handles: dict[str, int] = {}
-        self.handles = 0
-        """Open file handles."""
         self._finished: dict[Key, None] = {}
         """Processes that are closed and readable, in the order of their ends."""
         self.running = 0
@@ -123,26 +120,6 @@ class Quotas:
                 del self._kept[session_id]
         self._finished.pop((session_id, process_id), None)
 
-    def hold(self, session_id: str) -> None:
-        """Count a file handle that is about to be opened. Raises LimitReached, and then it is not counted."""
-        maximum = self._settings.max_file_handles
-        self._near.look("max_file_handles", self.handles + 1, maximum)
-        if self.handles >= maximum:
-            raise LimitReached("max_file_handles", maximum, "close something first")
-        self._handles[session_id] = self._handles.get(session_id, 0) + 1
-        self.handles += 1
-
-    def let_go(self, session_id: str) -> None:
-        """A file handle is closed."""
-        left = self._handles.get(session_id, 0) - 1
-        if left >= 0:
-            self._handles[session_id] = left
-            self.handles -= 1
-
-    def lose_handles(self, session_id: str) -> None:
-        """What held the handles of a session is gone."""
-        self.handles -= self._handles.pop(session_id, 0)
-
     def lose(self, session_id: str, process_id: str) -> None:
         """The actor of a process is gone, and all it had."""
         self.over(session_id, process_id)
@@ -150,7 +127,6 @@ class Quotas:
 
     def end_session(self, session_id: str) -> None:
         """A session is gone, and all it had."""
-        self.lose_handles(session_id)
         self.running -= len(self._running.pop(session_id, ()))
         for process_id, size in self._kept.pop(session_id, {}).items():
             self.retained_bytes -= size

@@ -7,8 +7,18 @@ from typing import Any
 
 import msgspec
 
-from actors.base.guarded import GuardedActor
-from actors.base.messages import Address, Answer, BridgeDetached, Call, Failure
+from actors.base.actor import BaseActor
+from actors.base.messages import (
+    Address,
+    Answer,
+    BridgeAttached,
+    BridgeDetached,
+    Call,
+    Failure,
+    FlushWaits,
+    OpenService,
+    PauseOutput,
+)
 from actors.system.child.environment import server_environment
 from actors.system.pool import FILE_POOL
 from protocol.environment import CapabilitiesDiscoverV2Params, EnvironmentConfigReadParams
@@ -23,8 +33,10 @@ class LookedUp(msgspec.Struct, frozen=True, gc=False):
     outcome: WireStruct | ExecServerError
 
 
-class EnvironmentActor(GuardedActor):
+class EnvironmentActor(BaseActor):
     """Answers one request after another."""
+
+    opens_with = OpenService
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,6 +46,18 @@ class EnvironmentActor(GuardedActor):
     def receiveMsg_Call(self, call: Call, connection: Address) -> None:
         self._waiting.append(call)
         self._go_on()
+
+    def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
+        """The answers depend on the machine alone."""
+
+    def receiveMsg_BridgeAttached(self, message: BridgeAttached, connection: Address) -> None:
+        """They are small."""
+
+    def receiveMsg_PauseOutput(self, message: PauseOutput, connection: Address) -> None:
+        """They are few: one at a time is looked up."""
+
+    def receiveMsg_FlushWaits(self, message: FlushWaits, connection: Address) -> None:
+        """They come soon enough."""
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, connection: Address) -> None:
         self._waiting = deque(call for call in self._waiting if call.bridge != message.bridge)

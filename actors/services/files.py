@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from thespian.actors import ActorExitRequest, WakeupMessage
+from thespian.actors import ActorExitRequest
 
-from actors.base.deadlines import Deadlines
-from actors.base.guarded import GuardedActor, log
+from actors.base.actor import BaseActor, log
 from actors.base.messages import (
     Address,
     Answer,
@@ -22,20 +21,18 @@ from actors.base.messages import (
     BridgeDetached,
     Call,
     Failure,
-    HandleClosed,
-    HoldJudged,
-    HoldOutput,
-    MayHold,
+    FlushWaits,
     Notify,
     OpenService,
-    ReleaseOutput,
+    PauseOutput,
 )
 from actors.services.file_table import MAX_HANDLES, FileTable, HandleQueue
 from actors.system.files import carry_out
+from actors.system.filesystem.handle_budget import HANDLES
 from actors.system.filesystem.handles import check_handle_id
 from actors.system.filesystem.watching import LOOK_EVERY_S, MAX_WATCHES, Watch
 from actors.system.pool import FILE_POOL
-from protocol.errors import ExecServerError, InternalError, InvalidRequest
+from protocol.errors import ExecServerError, InternalError, InvalidRequest, LimitReached
 from protocol.filesystem import (
     CloseParams,
     CopyParams,
@@ -80,18 +77,16 @@ class Looked(msgspec.Struct, frozen=True, gc=False):
     over: list[Any]
 
 
-class FilesActor(GuardedActor):
+class FilesActor(BaseActor):
     """Carries out the file requests of one session."""
+
+    opens_with = OpenService
 
     def __init__(self) -> None:
         super().__init__()
         self._attached: BridgeAttached | None = None
-        self._held = False
+        self._paused = False
         self._session_id = ""
-        self._router: Address = None
-        self._asked: dict[int, HandleQueue] = {}
-        """Handles that may be opened when the router lets them."""
-        self._number = 0
         self._table = FileTable(self._handle_closed)
         self._retired: list[FileTable] = []
         """Tables of former connections that still have something to write."""
@@ -99,15 +94,13 @@ class FilesActor(GuardedActor):
         self._whole_files: deque[Call] = deque()
         self._running = 0
         self._reading = 0
-        self._deadlines = Deadlines(self.wakeupAfter)
 
     # -- the session --------------------------------------------------------------------------------------------
 
     def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
         self._attached = message.attached
-        self._held = message.held
+        self._paused = message.paused
         self._session_id = message.session_id
-        self._router = message.router
 
     def receiveMsg_BridgeAttached(self, message: BridgeAttached, connection: Address) -> None:
         self._attached = message
@@ -125,12 +118,12 @@ class FilesActor(GuardedActor):
         self._forget_retired()
         self._go_on()
 
-    def receiveMsg_HoldOutput(self, message: HoldOutput, connection: Address) -> None:
-        self._held = True
-
-    def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, connection: Address) -> None:
-        self._held = False
+    def receiveMsg_PauseOutput(self, message: PauseOutput, connection: Address) -> None:
+        self._paused = message.paused
         self._go_on()
+
+    def receiveMsg_FlushWaits(self, message: FlushWaits, connection: Address) -> None:
+        """No file request waits for anything but its turn."""
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, connection: Address) -> None:
         """The session is over: the threads finish what changes something by themselves."""
@@ -170,7 +163,7 @@ class FilesActor(GuardedActor):
             self._waiting.append(call)
 
     def _go_on(self) -> None:
-        while not self._held and self._running < AT_ONCE:
+        while not self._paused and self._running < AT_ONCE:
             if self._whole_files and self._reading < WHOLE_FILES_AT_ONCE:
                 self._reading += 1
                 self._begin(self._whole_files.popleft(), self._table, None)
@@ -192,28 +185,25 @@ class FilesActor(GuardedActor):
             self._running += 1
             self.receiveMsg_Done(Done(call, table, lane, InvalidRequest(text, {"kind": "tooMany"})), self.myAddress)
         elif isinstance(call.params, OpenParams) and not lane.granted:
-            self._running += 1
-            self._number += 1
-            self._asked[self._number] = lane
-            lane.waiting.appendleft(call)  # should the session end meanwhile, it is still to be carried out
-            self.send(self._router, MayHold(self._session_id, self._number))
+            self._open(lane, call)
         else:
             lane.begin()
             self._begin(call, table, lane)
 
-    def receiveMsg_HoldJudged(self, message: HoldJudged, router: Address) -> None:
-        lane = self._asked.pop(message.number)
-        if message.error is not None and lane.waiting and isinstance(lane.waiting[0].params, OpenParams):
-            call = lane.waiting.popleft()
-            self.receiveMsg_Done(Done(call, lane.table, lane, message.error), self.myAddress)
+    def _open(self, lane: HandleQueue, call: Call) -> None:
+        """Open a handle, if there is one left for all sessions."""
+        try:
+            HANDLES.take(self._session_id)
+        except LimitReached as error:
+            self._running += 1
+            self.receiveMsg_Done(Done(call, lane.table, lane, error), self.myAddress)
             return
-        lane.granted = message.error is None
-        self._running -= 1
-        self._begin_in(lane)
-        self._go_on()
+        lane.granted = True
+        lane.begin()
+        self._begin(call, lane.table, lane)
 
     def _handle_closed(self) -> None:
-        self.send(self._router, HandleClosed(self._session_id))
+        HANDLES.give_back(self._session_id)
 
     def _begin(self, call: Call, table: FileTable, lane: HandleQueue | None) -> None:
         self._running += 1
@@ -266,12 +256,12 @@ class FilesActor(GuardedActor):
             text = f"at most {MAX_WATCHES} watches may be active per connection"
             return InvalidRequest(text, {"kind": "tooMany"})
         table.watches[params.watch_id] = Watch(params), call.bridge
-        self._deadlines.set("look", LOOK_EVERY_S)
+        self.deadlines.set("look", LOOK_EVERY_S, self._look)
         return WatchMissingResult(True)
 
-    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
+    def _look(self) -> None:
         table, me = self._table, self.myAddress
-        if not self._deadlines.due(message.payload) or not table.watches or table.looking:
+        if not table.watches or table.looking:
             return
         watches = [watch for watch, _ in table.watches.values()]
 
@@ -294,7 +284,7 @@ class FilesActor(GuardedActor):
                 del table.watches[watch.id]
                 self.send(bridge, Notify(MissingChanged(watch.id)))
         if table.watches:
-            self._deadlines.set("look", LOOK_EVERY_S)
+            self.deadlines.set("look", LOOK_EVERY_S, self._look)
 
     def on_fault(self, message: Any, sender: Address, error: Exception) -> None:
         if isinstance(message, Call):

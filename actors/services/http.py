@@ -10,10 +10,9 @@ import time
 from collections import deque
 from typing import Any
 
-from thespian.actors import ActorExitRequest, WakeupMessage
+from thespian.actors import ActorExitRequest
 
-from actors.base.deadlines import Deadlines
-from actors.base.guarded import GuardedActor
+from actors.base.actor import BaseActor
 from actors.base.messages import (
     Address,
     Answer,
@@ -22,10 +21,9 @@ from actors.base.messages import (
     Call,
     Failure,
     FlushWaits,
-    HoldOutput,
     Notify,
     OpenService,
-    ReleaseOutput,
+    PauseOutput,
 )
 from actors.base.settings import MAX_WAIT_S, Settings
 from actors.system.http.client import HttpClient
@@ -62,8 +60,10 @@ class Request:
         self.seq = 0
 
 
-class HttpActor(GuardedActor):
+class HttpActor(BaseActor):
     """Carries out the HTTP requests of one session."""
+
+    opens_with = OpenService
 
     _settings: Settings
 
@@ -71,7 +71,7 @@ class HttpActor(GuardedActor):
         super().__init__()
         self._client = HttpClient(lambda told: self.send(self.myAddress, told))
         self._attached: BridgeAttached | None = None
-        self._held = False
+        self._paused = False
         self._number = 0
         self._requests: dict[int, Request] = {}
         self._streams: dict[str, int] = {}
@@ -80,12 +80,11 @@ class HttpActor(GuardedActor):
         self._unanswered = 0
         """Begun and not answered."""
         self._told: deque[Response] = deque()
-        self._deadlines = Deadlines(self.wakeupAfter)
 
     def receiveMsg_OpenService(self, message: OpenService, connection: Address) -> None:
         self._settings = message.settings
         self._attached = message.attached
-        self._held = message.held
+        self._paused = message.paused
 
     def receiveMsg_BridgeAttached(self, message: BridgeAttached, connection: Address) -> None:
         self._attached = message
@@ -118,17 +117,14 @@ class HttpActor(GuardedActor):
             return Busy(f"{STREAMS} streamed responses are open in this session; wait for one to end")
         return None
 
-    def receiveMsg_HoldOutput(self, message: HoldOutput, connection: Address) -> None:
-        self._held = True
-
-    def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, connection: Address) -> None:
-        self._held = False
-        while self._told:
+    def receiveMsg_PauseOutput(self, message: PauseOutput, connection: Address) -> None:
+        self._paused = message.paused
+        while self._told and not self._paused:
             self._pass_on(self._told.popleft())
         self._go_on()
 
     def _go_on(self) -> None:
-        while self._line and not self._held and self._unanswered < AT_ONCE:
+        while self._line and not self._paused and self._unanswered < AT_ONCE:
             number = self._line.popleft()
             request = self._requests[number]
             request.begun = True
@@ -158,7 +154,7 @@ class HttpActor(GuardedActor):
         self._hear(message)
 
     def _hear(self, told: Response) -> None:
-        if self._held:
+        if self._paused:
             self._told.append(told)
         else:
             self._pass_on(told)
@@ -220,10 +216,11 @@ class HttpActor(GuardedActor):
     def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         """The bridge closes if nothing is answered for some time; be a little faster."""
         if self._attached is not None and message.bridge == self._attached.bridge:
-            self._deadlines.set("end of input", self._settings.end_of_input_grace * LAST_CALL)
+            seconds = self._settings.end_of_input_grace * LAST_CALL
+            self.deadlines.set("end of input", seconds, self._fail_unanswered)
 
-    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: Address) -> None:
-        if self._deadlines.due(message.payload) and self._attached is not None:
+    def _fail_unanswered(self) -> None:
+        if self._attached is not None:
             error = HttpError("httpTimeout", "http/request failed: the connection's input ended before a response came")
             for number, request in list(self._requests.items()):
                 if request.call.bridge == self._attached.bridge and not request.answered:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from actors.base.guarded import GuardedActor
+from actors.base.actor import BaseActor
 from actors.base.log_context import session_tag
 from actors.base.messages import Address, Audited, OpenAudit
 from actors.system.line_queue import LineQueue
@@ -93,19 +93,25 @@ def line_of(entry: Audited, show_argv: bool) -> bytes:
     return msgspec.json.encode(entry) + b"\n"
 
 
-class AuditActor(GuardedActor):
+class AuditActor(BaseActor):
     """Writes the audit log of a server."""
 
+    opens_with = OpenAudit
     begins_group = True  # the time that it takes to write is not the router's
-    _file: AuditFile
+
     _show_argv: bool
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._file: AuditFile | None = None
+
     def receiveMsg_OpenAudit(self, message: OpenAudit, router: Address) -> None:
-        if not hasattr(self, "_file"):
+        if self._file is None:
             self._file = AuditFile(message.path)
         self._show_argv = message.show_argv
 
     def receiveMsg_Audited(self, message: Audited, sender: Address) -> None:
+        assert self._file is not None
         self._file.append(line_of(message, self._show_argv))
 
 

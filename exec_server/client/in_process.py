@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from actors.base.guarded import GuardedActor
+from actors.base.actor import BaseActor
 from actors.base.messages import (
     Address,
     Answer,
@@ -19,14 +19,13 @@ from actors.base.messages import (
     BridgeClosed,
     Call,
     CallElsewhere,
-    Congested,
+    Congestion,
     Failure,
     Initialize,
     Notify,
     PeerAlive,
     Probe,
     ProcessLost,
-    Relieved,
     ServiceLost,
     SessionLost,
     SessionTaken,
@@ -169,7 +168,7 @@ class Leave(Struct, frozen=True, gc=False):
     """Channel to its actor: the client is gone."""
 
 
-class InProcessActor(GuardedActor):
+class InProcessActor(BaseActor):
     """Speaks for a client in this process, as a BridgeActor does for one at the end of a connection."""
 
     _channel: InProcessChannel
@@ -247,11 +246,11 @@ class InProcessActor(GuardedActor):
 
     def _put(self, incoming: Incoming) -> None:
         if not self._over and self._channel.put(incoming) and self._session_id is not None:
-            self.send(self._router, Congested(self._session_id))
+            self.send(self._router, Congestion(self._session_id, True))
 
     def receiveMsg_Taken(self, message: Taken, sender: Address) -> None:
         if not self._over and self._session_id is not None and not self._channel.congested:
-            self.send(self._router, Relieved(self._session_id))
+            self.send(self._router, Congestion(self._session_id, False))
 
     # -- the end ------------------------------------------------------------------------------------------------
 

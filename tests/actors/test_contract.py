@@ -99,7 +99,7 @@ MESSAGES = [
     each
     for _, each in inspect.getmembers(actors.base.messages, inspect.isclass)
     if issubclass(each, msgspec.Struct)
-    and each.__module__ == "actors.base.messages"
+    and each.__module__.startswith("actors.base.messages.")
     and not issubclass(each, ProcessStartParams)  # params in a message
 ]
 

@@ -460,7 +460,7 @@ class World:
         if self.sessions:
             names = list(self.sessions)
             name = names[-1 - index % len(names)]
-            record = self.simulation.instance(self.router)._sessions.get(name)
+            record = self.simulation.instance(self.router).directory.get(name)
             if record is not None:
                 self._losses += 1
                 self.sessions[name].lost_at = self.simulation.now
@@ -651,7 +651,8 @@ class World:
         self._judge_refusals()
         self.check_always()
         router = self.simulation.instance(self.router)
-        for session_id, record in router._sessions.items():
+        for record in router.directory:
+            session_id = record.session_id
             holders = [each for each in self.clients if each.session_id == session_id and not each.transport.closed]
             assert len(holders) <= 1, f"clients {[each.number for each in holders]} hold the same session"
             if record.bridge is None:
@@ -670,7 +671,7 @@ class World:
         for client in self.clients:
             gone = client.transport.ended and process.waits_for(client.bridge)
             assert not gone, f"a request of client {client.number}, which is gone, still waits at {name}"
-        record = router._sessions.get(process.start.session_id)
+        record = router.directory.get(process.start.session_id)
         if record is None or process.state not in ("running", "exited") or process.forgotten:
             return
         owner = next(
@@ -686,7 +687,7 @@ class World:
         self._check_watchers(router, process, name)
 
     def _check_watchers(self, router: Any, process: SimulatedProcess, name: str) -> None:
-        for observer in router._observers.of(process.start.session_id, process.start.params.process_id):
+        for observer in router.visits.observers.of(process.start.session_id, process.start.params.process_id):
             client = next(each for each in self.clients if each.bridge == observer.bridge)
             if not client.transport.closed and client.transport.buffered() == 0 and not self._losses:
                 stream = client.streams[observer.alias]
@@ -725,9 +726,10 @@ class World:
         self.pass_time(0.1)
         self.pass_time(TTL + 1)
         router = self.simulation.instance(self.router)
-        assert not router._sessions, f"{len(router._sessions)} sessions are left"
-        assert not router._deadlines._when, f"deadlines are left: {list(router._deadlines._when)}"
-        books = (router._by_observe_id, router._asked, router._observers._by_process, router._observers._by_observer)
+        assert not len(router.directory), f"{len(router.directory)} sessions are left"
+        assert not router.deadlines._when, f"deadlines are left: {list(router.deadlines._when)}"
+        observers = router.visits.observers
+        books = (router.visits.asked, observers._by_process, observers._by_observer)
         assert not any(books), f"entries are left in the router's books: {books}"
         left = [cell.class_name for cell in self.simulation.mail.cells.values() if cell.instance is not None]
         assert len(left) == self.simulation.live_actors == 1, f"actors are left: {left}"

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from actors.base.messages import (
     BridgeDetached,
-    ProcessEnded,
-    ProcessEvent,
     ProcessStarted,
 )
 from protocol.process import (
@@ -25,7 +23,7 @@ from protocol.process import (
     ProcessOutput,
     ProcessReadResult,
 )
-from tests.support.lone_process import Process, run_process
+from tests.support.lone_process import Process, notifications, run_process
 from tests.support.random_printer import printed
 from tests.support.scripted import SCRIPTED_CHILD, ScriptedChildren
 
@@ -210,7 +208,7 @@ def print_and_read(seed: int) -> None:
     argv = [sys.executable, "-I", "-S", str(PRINTS_AT_RANDOM), str(seed), "150"]
 
     async def scenario(process: Process) -> None:
-        while not process.probe.of(ProcessEnded):
+        while not process.is_closed:
             seen = len(process.probe.messages)
             if chance.random() < 0.2:
                 await (process.release() if process.held else process.hold())
@@ -220,7 +218,7 @@ def print_and_read(seed: int) -> None:
             if process.held:
                 await process.release()
             await process.probe.until(
-                lambda seen=seen: len(process.probe.messages) > seen + 1 or process.probe.of(ProcessEnded), "more"
+                lambda seen=seen: len(process.probe.messages) > seen + 1 or process.is_closed, "more"
             )
         judge_read(process, await process.read(0), 0, None, retained)
         by_stream = {name: process.told(name) for name in ("stdout", "stderr")}
@@ -232,7 +230,7 @@ def print_and_read(seed: int) -> None:
 def judge_read(process: Process, result: ProcessReadResult, after: int, limit: int | None, retained: int) -> None:
     """The answer came after the events that were told before it, and before all later ones."""
     place = next(i for i, each in enumerate(process.probe.messages) if getattr(each, "result", None) is result)
-    before = [each.notification for each in process.probe.messages[:place] if isinstance(each, ProcessEvent)]
+    before = notifications(process.probe.messages[:place])
     outputs = [each for each in before if isinstance(each, ProcessOutput)]
     first = result.first_retained_seq
     kept = [each for each in outputs if first is not None and each.seq >= first]

@@ -28,12 +28,11 @@ from actors.base.messages import (
     CallElsewhere,
     Configure,
     Configured,
-    Congested,
+    Congestion,
     Failure,
     FlushWaits,
     Initialize,
     Notify,
-    Relieved,
     SessionTaken,
     Shutdown,
     ShutdownDone,
@@ -251,14 +250,14 @@ class Client:
 
     def congested(self, process_id: str) -> None:
         """Returns when the process holds its output: when what went the same way afterwards is answered."""
-        self._say(self._router, Congested(self.session_id))
+        self._say(self._router, Congestion(self.session_id, True))
         self._token += 1
         call = Call(self._token, None, ProcessReadParams(process_id))
         self._say(self._router, CallElsewhere(self.session_id, self.session_id, call))
         self._answer(self._token)
 
     def relieved(self) -> None:
-        self._say(self._router, Relieved(self.session_id))
+        self._say(self._router, Congestion(self.session_id, False))
 
     def ends_input(self) -> None:
         self._say(self.session, FlushWaits(None, self.session_id))

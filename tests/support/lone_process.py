@@ -18,17 +18,15 @@ from actors.base.messages import (
     Answer,
     Call,
     Failure,
-    HoldOutput,
-    OutputReleased,
-    ProcessEnded,
+    OutputResumed,
+    PauseOutput,
     ProcessEvent,
-    ReleaseOutput,
     StartProcess,
 )
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.process.actor import ProcessActor
 from actors.system.child.table import CHILDREN
-from protocol.process import ProcessOutput, ProcessReadParams, ProcessReadResult, ProcessStartParams
+from protocol.process import ProcessClosed, ProcessOutput, ProcessReadParams, ProcessReadResult, ProcessStartParams
 from tests.properties.session_world import SETTINGS
 from tests.support.scripted import PATIENCE_S
 
@@ -65,6 +63,12 @@ class Probe:
                     raise AssertionError(f"not within {PATIENCE_S} s: {what}; got {self.messages[-5:]}") from error
 
 
+def notifications(messages: list[Any]) -> list[Any]:
+    """The events among messages. Those of the end come twice in a row: to the router, and to the session."""
+    told = [each for each in messages if isinstance(each, ProcessEvent)]
+    return [each.notification for i, each in enumerate(told) if i == 0 or each is not told[i - 1]]
+
+
 class Process:
     """One ProcessActor with its child, and the test all around it."""
 
@@ -92,14 +96,14 @@ class Process:
             params=ProcessStartParams(process_id="p", argv=argv, cwd="/", env=env, **params),
             cwd="/",
             settings=settings,
-            held=held,
+            paused=held,
         )
         engine.mail.send(self.probe.address, self.actor, start)
 
     @property
     def events(self) -> list[Any]:
         """The notifications so far, in the order in which they came."""
-        return [each.notification for each in self.probe.of(ProcessEvent)]
+        return notifications(self.probe.messages)
 
     def told(self, *streams: str) -> bytes:
         """The output of these streams so far."""
@@ -112,16 +116,16 @@ class Process:
     async def hold(self) -> None:
         """Returns when it is in force."""
         self.held = True
-        self.tell(HoldOutput())
+        self.tell(PauseOutput(True))
         await self.read(0, 0)
 
     async def release(self) -> dict[str, bytes]:
         """The output that had been told, by stream, when the process said that it had told all there was."""
         self.held = False
-        before = len(self.probe.of(OutputReleased))
-        self.tell(ReleaseOutput())
-        await self.probe.until(lambda: len(self.probe.of(OutputReleased)) > before, "released")
-        place = max(i for i, each in enumerate(self.probe.messages) if isinstance(each, OutputReleased))
+        before = len(self.probe.of(OutputResumed))
+        self.tell(PauseOutput(False))
+        await self.probe.until(lambda: len(self.probe.of(OutputResumed)) > before, "released")
+        place = max(i for i, each in enumerate(self.probe.messages) if isinstance(each, OutputResumed))
         told: dict[str, bytes] = {}
         for each in self.probe.messages[:place]:
             if isinstance(each, ProcessEvent) and isinstance(each.notification, ProcessOutput):
@@ -145,8 +149,13 @@ class Process:
         answers = (*self.probe.of(Answer), *self.probe.of(Failure))
         return next((each for each in answers if each.token == token), None)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more will be told of it."""
+        return any(isinstance(each.notification, ProcessClosed) for each in self.probe.of(ProcessEvent))
+
     async def closed(self) -> None:
-        await self.probe.until(lambda: self.probe.of(ProcessEnded), "closed")
+        await self.probe.until(lambda: self.is_closed, "closed")
 
 
 def run_process(

@@ -11,24 +11,22 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorExitRequest
 
-from actors.base.deadlines import Deadlines
-from actors.base.guarded import GuardedActor
+from actors.base.actor import BaseActor
 from actors.base.messages import (
     Address,
     Answer,
     BridgeDetached,
     Call,
+    Drain,
     Failure,
     FlushWaits,
     Forget,
     Forgotten,
-    HoldOutput,
     Observe,
-    OutputReleased,
-    ProcessEnded,
+    OutputResumed,
+    PauseOutput,
     ProcessEvent,
     ProcessStarted,
-    ReleaseOutput,
     Replay,
     StartFailed,
     StartProcess,
@@ -37,6 +35,7 @@ from actors.process.history import ProcessHistory
 from actors.process.long_polls import LongPoll, LongPolls
 from protocol.errors import ExecServerError, InternalError, SpawnError, UnknownProcess
 from protocol.process import (
+    ProcessOutput,
     ProcessReadParams,
     ProcessStartResult,
     ProcessTerminateParams,
@@ -85,9 +84,11 @@ class JobsEnd(msgspec.Struct, frozen=True, gc=False):
     """The background jobs that the child left have ended."""
 
 
-class SimulatedProcess(GuardedActor):
+class SimulatedProcess(BaseActor):
     """`argv[1]` is a token that its output carries. "jobs" behind it: the child leaves background jobs; "at-once": it
     is spawned without a word of the test."""
+
+    opens_with = StartProcess
 
     start: StartProcess
 
@@ -100,10 +101,10 @@ class SimulatedProcess(GuardedActor):
         self._lets_go = False
         self._writes: list[Call] = []
         self._reading = True
-        self._deferred: list[Any] = []
         self.jobs = False
         self.forgotten = False
-        self._waits = LongPolls(Deadlines(self.wakeupAfter))
+        self.dies_silently = False
+        self._waits = LongPolls(self.deadlines, self._wait_is_over)
 
     @property
     def token(self) -> str:
@@ -112,10 +113,12 @@ class SimulatedProcess(GuardedActor):
     # -- what the test says -------------------------------------------------------------------------------------
 
     def receiveMsg_StartProcess(self, message: StartProcess, connection: Address) -> None:
-        self._connection, self.start, self.held = connection, message, message.held
+        self._connection, self.start, self.held = connection, message, message.paused
         self.jobs = "jobs" in message.params.argv
         self.record = ProcessHistory(message.params.process_id, RETAINED, 0)
-        if "at-once" in message.params.argv:
+        if message.refusal is not None:
+            self._fail(message.refusal)
+        elif "at-once" in message.params.argv:
             self.receiveMsg_Spawned(Spawned(True), connection)
 
     def receiveMsg_Spawned(self, message: Spawned, sender: Address) -> None:
@@ -125,14 +128,18 @@ class SimulatedProcess(GuardedActor):
         if message.succeeds:
             self.state = "running"
             result = ProcessStartResult(process_id=start.params.process_id)
-            self.send(start.router, ProcessStarted(start.session_id, start.bridge, start.token, result))
+            started = ProcessStarted(start.session_id, start.bridge, start.token, result, 1, 0)
+            self.send(start.router, started)
+            self.send(self._connection, started)
+            self.unstash()
         else:
-            self.state = "failed"
-            error = SpawnError("spawnNotFound", "No such file or directory (os error 2)")
-            self.send(self._connection, StartFailed(start.params.process_id, start.token, start.bridge, error))
-        deferred, self._deferred = self._deferred, []
-        for each in deferred:
-            self.receiveMessage(each, self.myAddress)
+            self._fail(SpawnError("spawnNotFound", "No such file or directory (os error 2)"))
+
+    def _fail(self, error: ExecServerError) -> None:
+        start = self.start
+        self.state = "failed"
+        self.send(self._connection, StartFailed(start.params.process_id, start.token, start.bridge, error))
+        self.unstash()
 
     def receiveMsg_Prints(self, message: Prints, sender: Address) -> None:
         if self.state in ("running", "exited") and not self._lets_go:
@@ -166,7 +173,10 @@ class SimulatedProcess(GuardedActor):
     # -- what a ProcessActor does -------------------------------------------------------------------------------
 
     def _event(self, notification: Any) -> None:
-        self.send(self.start.router, ProcessEvent(self.start.session_id, notification))
+        event = ProcessEvent(self.start.session_id, notification)
+        self.send(self.start.router, event)
+        if not isinstance(notification, ProcessOutput) and self._connection is not None:
+            self.send(self._connection, event)
         for waiter, answer in self._waits.take_ready(self.record.answer):
             self.send(waiter.bridge, Answer(waiter.token, answer))
 
@@ -184,11 +194,10 @@ class SimulatedProcess(GuardedActor):
         if self.state == "exited" and self._lets_go:
             self.state = "closed"
             self._event(self.record.closed())
-            self.send(self._connection, ProcessEnded(self.start.params.process_id))
 
     def receiveMsg_Call(self, call: Call, sender: Address) -> None:
         if self.state == "starting":
-            self._deferred.append(call)
+            self.stash(call, sender)
             return
         answer = self._answer(call)
         if isinstance(answer, ExecServerError):
@@ -231,15 +240,15 @@ class SimulatedProcess(GuardedActor):
             self._pump()
         return running
 
-    def receiveMsg_WakeupMessage(self, message: Any, sender: Address) -> None:
-        for _, serial in self._waits._deadlines.due(message.payload):
-            waiter = self._waits.take_due(serial)
-            if waiter is not None:
-                self.send(waiter.bridge, Answer(waiter.token, self.record.answer_anyway(waiter)))
+    def _wait_is_over(self, poll: LongPoll) -> None:
+        self.send(poll.bridge, Answer(poll.token, self.record.answer_anyway(poll)))
+
+    def receiveMsg_Drain(self, message: Drain, sender: Address) -> None:
+        """It ends when the test says so."""
 
     def receiveMsg_Observe(self, message: Observe, sender: Address) -> None:
         if self.state == "starting":
-            self._deferred.append(message)
+            self.stash(message, sender)
             return
         failed = self.state == "failed"
         events = None if failed else self.record.replay(message.after_seq, message.after_offset)
@@ -249,7 +258,7 @@ class SimulatedProcess(GuardedActor):
 
     def receiveMsg_FlushWaits(self, message: FlushWaits, sender: Address) -> None:
         if self.state == "starting":
-            self._deferred.append(message)
+            self.stash(message, sender)
             return
         for waiter in self._waits.take_of(message.bridge):
             self.send(waiter.bridge, Answer(waiter.token, self.record.answer_anyway(waiter)))
@@ -260,12 +269,15 @@ class SimulatedProcess(GuardedActor):
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, sender: Address) -> None:
         if self.state == "starting":
-            self._deferred.append(message)
+            self.stash(message, sender)
             return
         self._waits.take_of(message.bridge)
         self._writes = [call for call in self._writes if call.bridge != message.bridge]
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
+        self._connection = None
+        if self.dies_silently:
+            return
         if self.state in ("running", "exited"):
             if self.state == "running":
                 self._event(self.record.exited(137, 9, "sessionEnded"))
@@ -273,17 +285,16 @@ class SimulatedProcess(GuardedActor):
 
     def waits_for(self, bridge: Address) -> bool:
         """Whether a read or write of this bridge waits here."""
-        waiting = [*self._waits._waiters.values(), *self._writes]
+        waiting = [*self._waits._polls.values(), *self._writes]
         return any(each.bridge == bridge for each in waiting)
 
-    def receiveMsg_HoldOutput(self, message: HoldOutput, sender: Address) -> None:
-        self.held = True
-
-    def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, sender: Address) -> None:
-        self.held = False
+    def receiveMsg_PauseOutput(self, message: PauseOutput, sender: Address) -> None:
+        self.held = message.paused
+        if message.paused:
+            return
         if self.state in ("running", "exited"):
             self._pump()
-        self.send(self._connection, OutputReleased(self.start.params.process_id))
+        self.send(self._connection, OutputResumed(self.start.params.process_id))
 
     def receiveMsg_Forget(self, message: Forget, sender: Address) -> None:
         assert self.state == "closed", "a living process is forgotten"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -20,6 +20,7 @@ class Time:
     def __init__(self) -> None:
         self.now = 1000.0
         self.wakeups: list[tuple[float, object]] = []
+        self.called: list[object] = []
 
     def wakeup_after(self, delta: timedelta, payload: object) -> None:
         self.wakeups.append((self.now + delta.total_seconds(), payload))
@@ -31,9 +32,15 @@ class Time:
             wakeup = min(self.wakeups, key=lambda each: each[0])
             self.wakeups.remove(wakeup)
             self.now = max(self.now, wakeup[0])
-            fell_due += [(self.now, key) for key in deadlines.due(wakeup[1])]
+            for callback in deadlines.due(wakeup[1]):
+                callback()
+                fell_due.append((self.now, self.called.pop()))
         self.now = until
         return fell_due
+
+    def call(self, key: object) -> Callable[[], None]:
+        """A callback that tells the key that fell due."""
+        return lambda: self.called.append(key)
 
 
 @pytest.fixture
@@ -46,16 +53,16 @@ def time() -> Iterator[Time]:
 def test_a_later_deadline_asks_for_no_wakeup_of_its_own(time: Time) -> None:
     """A thousand waiting reads would ask for a thousand wakeups."""
     deadlines = Deadlines(time.wakeup_after)
-    deadlines.set("soon", 1)
+    deadlines.set("soon", 1, time.call("soon"))
     for number in range(100):
-        deadlines.set(number, 10 + number)
+        deadlines.set(number, 10 + number, time.call(number))
     assert len(time.wakeups) == 1
 
 
 def test_a_cancelled_deadline_does_not_fall_due(time: Time) -> None:
     deadlines = Deadlines(time.wakeup_after)
-    deadlines.set("a", 1)
-    deadlines.set("b", 2)
+    deadlines.set("a", 1, time.call("a"))
+    deadlines.set("b", 2, time.call("b"))
     deadlines.cancel("a")
     assert [key for _, key in time.run(deadlines, 1010)] == ["b"]
 
@@ -63,7 +70,7 @@ def test_a_cancelled_deadline_does_not_fall_due(time: Time) -> None:
 def test_a_wakeup_that_comes_early_is_asked_for_again(time: Time) -> None:
     """Timers of a loop may round down; a deadline must not be lost by it."""
     deadlines = Deadlines(time.wakeup_after)
-    deadlines.set("a", 5)
+    deadlines.set("a", 5, time.call("a"))
     _, payload = time.wakeups.pop()
     time.now += 4.9995
     assert deadlines.due(payload) == []
@@ -73,7 +80,7 @@ def test_a_wakeup_that_comes_early_is_asked_for_again(time: Time) -> None:
 def test_deadlines_set_and_cancelled_for_ever_take_no_memory(time: Time) -> None:
     deadlines = Deadlines(time.wakeup_after)
     for number in range(10_000):
-        deadlines.set(number, 3600)
+        deadlines.set(number, 3600, time.call(number))
         deadlines.cancel(number)
     assert len(deadlines._heap) < 200
 
@@ -94,7 +101,7 @@ def test_every_deadline_falls_due_once_and_on_time(steps: list[tuple[str, int, f
         wanted: dict[int, float] = {}
         for step, key, value in steps:
             if step == "set":
-                deadlines.set(key, value)
+                deadlines.set(key, value, time.call(key))
                 wanted[key] = time.now + value
             elif step == "cancel":
                 deadlines.cancel(key)
@@ -118,7 +125,7 @@ def test_a_flood_of_small_reads_is_given_a_rest_and_an_echo_is_not(time: Time) -
     assert [lull.read(10) for _ in range(READS_IN_A_ROW + 1)] == [False] * READS_IN_A_ROW + [True]
     lull.end()
     assert lull.read(10)
-    lull.stir()
+    lull.on_input()
     assert not lull.resting and not lull.read(10)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.base.messages import BridgeDetached, EndGently, HoldOutput, OutputReleased, ProcessEnded, ReleaseOutput
+from actors.base.messages import BridgeDetached, Drain, OutputResumed, PauseOutput
 from actors.process.actor import ProcessActor
 from protocol.process import (
     ProcessClosed,
@@ -78,7 +78,7 @@ def test_the_end_of_the_server_waits_for_nobody_who_takes_no_output(script: str,
     async def scenario(process: Process) -> None:
         if script != "yes":
             await process.probe.until(lambda: _exited(process), "exited")
-        process.tell(EndGently(1000.0))
+        process.tell(Drain(1000.0))
         await process.closed()
         assert script == "yes" or process.told("stdout", "pty").startswith(b"hello")
         kinds = [type(each) for each in process.events if not isinstance(each, ProcessOutput)]
@@ -91,29 +91,31 @@ def _exited(process: Process) -> bool:
     return any(isinstance(each, ProcessExited) for each in process.events)
 
 
-class FailsAtRelease(ProcessActor):
+class FailsAtResume(ProcessActor):
     """A server with a fault."""
 
-    def receiveMsg_ReleaseOutput(self, message: ReleaseOutput, sender: Any) -> None:
-        raise OSError("a fault")
+    def receiveMsg_PauseOutput(self, message: PauseOutput, sender: Any) -> None:
+        if not message.paused:
+            raise OSError("a fault")
+        self._output.receiveMsg_PauseOutput(message, sender)
 
 
-def test_a_fault_at_a_release_ends_the_process_and_nobody_waits_for_it() -> None:
+def test_a_fault_at_a_resume_ends_the_process_and_nobody_waits_for_it() -> None:
     """Lost: the output of every other process of a session, which waits until this one is released."""
 
     async def scenario(process: Process) -> None:
-        process.tell(HoldOutput())
+        process.tell(PauseOutput(True))
         wait = process.asks(ProcessWaitParams(process_id="p"))
         await process.read(0)
-        process.tell(ReleaseOutput())
-        await process.probe.until(lambda: process.probe.of(OutputReleased) or process.probe.of(ProcessEnded), "an end")
+        process.tell(PauseOutput(False))
+        await process.probe.until(lambda: process.probe.of(OutputResumed) or process.is_closed, "an end")
         assert [type(each) for each in process.events] == [ProcessExited, ProcessClosed]
         assert process.answer(wait).result.exited
 
-    run_process(scenario, [*SH, "sleep 1000"], actor=FailsAtRelease)
+    run_process(scenario, [*SH, "sleep 1000"], actor=FailsAtResume)
 
 
-class CannotTell(FailsAtRelease):
+class CannotTell(FailsAtResume):
     def _tell_end(self, reason: Any) -> None:
         raise OSError("another fault")
 
@@ -122,9 +124,9 @@ def test_a_process_that_cannot_tell_its_end_leaves_no_actor_and_no_child() -> No
     """Lost: its last events, which the router tells of an actor that is gone; and a child that nobody ends."""
 
     async def scenario(process: Process) -> None:
-        process.tell(HoldOutput())
+        process.tell(PauseOutput(True))
         await process.read(0)
-        process.tell(ReleaseOutput())
+        process.tell(PauseOutput(False))
         async with asyncio.timeout(PATIENCE_S):
             while process.engine.live_actors:
                 await asyncio.sleep(0)

@@ -84,7 +84,7 @@ def totals_of(server: Server) -> Quotas:
     """What the router of a simulated server has counted."""
     cells = server.simulation.mail.cells.values()
     routers = [cell.instance for cell in cells if isinstance(cell.instance, RouterActor)]
-    found: Quotas = routers[0]._totals
+    found: Quotas = routers[0].accounts.quotas
     return found
 
 
@@ -131,7 +131,7 @@ def test_a_session_that_ends_gives_back_what_it_had(simulation: Simulation) -> N
     assert server.connect().calls("initialize", clientName="x")["error"]["data"]["limit"] == "max_sessions"
     for cell in list(simulation.mail.cells.values()):
         if isinstance(cell.instance, RouterActor):
-            for session in list(cell.instance._sessions.values()):
+            for session in list(cell.instance.directory):
                 cell.instance._end(session)
     simulation.run_until_idle()
     assert "result" in start(server.session(), "p")

@@ -203,7 +203,7 @@ def test_the_loss_of_a_process_answers_what_it_had_to_answer(simulation: Simulat
     polls = [client.asks("process/read", processId=each, afterSeq=9, waitMs=60_000) for each in ("a", "b")]
     simulation.run_until_idle()
     lost, _ = server.processes()[0]
-    simulation.instance(lost).receiveMsg_ActorExitRequest = lambda *_: None
+    simulation.instance(lost).dies_silently = True
     simulation.tell(lost, ActorExitRequest())
     late = client.asks("process/write", processId="a", chunk="", writeId="w")
     simulation.run_until_idle()
@@ -226,7 +226,7 @@ def test_a_process_that_is_lost_tells_its_last_events(
     if exits_first:
         server.tell_process(Exits(3, False))
     lost, _ = server.processes()[0]
-    simulation.instance(lost).receiveMsg_ActorExitRequest = lambda *_: None
+    simulation.instance(lost).dies_silently = True
     simulation.tell(lost, ActorExitRequest())
     simulation.run_until_idle()
     for each in (client, other):
@@ -237,7 +237,7 @@ def test_a_process_that_is_lost_tells_its_last_events(
         expected = (3, None) if exits_first else (137, "SIGKILL")
         assert (ended["exitCode"], ended["signal"]) == expected
     simulation.run_until_idle()
-    assert simulation.instance(server.router)._sessions[client.session_id].told == {}
+    assert simulation.instance(server.router).directory.get(client.session_id).last_seq == {}
 
 
 def test_the_loss_of_a_session_answers_everything_and_closes(simulation: Simulation, server: Server) -> None:
@@ -245,7 +245,7 @@ def test_the_loss_of_a_session_answers_everything_and_closes(simulation: Simulat
     client = server.session()
     client.starts("a")
     simulation.run_until_idle()
-    session = simulation.instance(server.router)._sessions[client.session_id]
+    session = simulation.instance(server.router).directory.get(client.session_id)
     simulation.tell(session.connection, ActorExitRequest())
     asked = [client.asks("environment/status") for _ in range(3)]
     simulation.run_until_idle()

@@ -96,5 +96,5 @@ async def test_a_reader_of_stderr_who_stops_reading(tmp_path: Path) -> None:
     with program("--log-level", "debug", stderr=subprocess.PIPE) as server:
         async with session(server.url) as client:
             for number in range(5):
-                await asyncio.gather(*(client.run(f"{number}-{each}" + "x" * 2000, "/bin/true") for each in range(20)))
+                await asyncio.gather(*(client.run(f"{number}-{each}" + "x" * 1000, "/bin/true") for each in range(20)))
             assert (await client.run("last", "/bin/echo", "hi")).stdout == b"hi\n"

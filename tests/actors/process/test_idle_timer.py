@@ -1,11 +1,11 @@
-"""The idle clock of a child (actors.process.time_limits)."""
+"""The idle clock of a child (actors.process.idle_timer)."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.process.time_limits import IdleTimer
+from actors.process.idle_timer import IdleTimer
 from actors.system import clock
 
 
@@ -21,13 +21,13 @@ def test_idle_time_is_what_passed_unheld_since_the_last_sign_of_life(steps: list
                 now += seconds
                 passed += 0 if held else seconds
             elif step == "stir":
-                idle.stir()
+                idle.touch()
                 passed = 0.0
             elif step == "hold":
-                idle.hold()
+                idle.pause()
                 held = True
             else:
-                idle.release()
+                idle.resume()
                 held = False
         remaining = idle.remaining()
         if held:
