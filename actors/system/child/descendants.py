@@ -35,7 +35,8 @@ _WALKS: Final = 8
 _WALKS_AT_MOST: Final = 1000
 _REST_S: Final = 0.2
 """How long a kill waits for what it has told to stop: one that waits for a disk stops only when that answers."""
-_REST_PAUSE_S: Final = 0.001
+_REST_PAUSE_S: Final = 0.0002
+"""The first pause between two looks at that; it grows, and is short as long as the loop may be waiting."""
 _NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 NOBODY: Final = 0
 GONE: Final = -1
@@ -205,7 +206,7 @@ def _stop_all(child: Command, found: dict[int, int]) -> Iterator[object]:
             rest_by = time.monotonic() + _REST_S
         elif not at_rest and time.monotonic() < rest_by:
             if quiet > 1:
-                time.sleep(_REST_PAUSE_S)
+                time.sleep(min(_REST_PAUSE_S * quiet, 0.01))
         elif quiet >= _WALKS or not gone:
             return
     log.warning("pid %d starts processes faster than they can be stopped", child.pid)
