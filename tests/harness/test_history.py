@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
 import stat
 import time
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.errors import HistoryBusy
-from harness.history import storage
+from harness.history import log as log_module
+from harness.history import reading, storage
 from harness.history.log import Batch, HistoryLog, Metadata
 from harness.history.record import MAX_LINE_BYTES, Record, encode_record
 
@@ -179,6 +185,36 @@ async def test_batches(home: Path) -> None:
     assert (await log.batch(log_id, 400)).entries == ()
     assert (await log.batch(log_id + 1, 399)).entries == ()
     assert (await log.batch()).entries[0].offset == 399
+
+
+@given(
+    st.lists(st.integers(0, 300), max_size=40),
+    st.integers(1, 50),
+    st.integers(1, 2000),
+    st.sampled_from([32, 64, 65536]),
+)
+def test_any_batches(sizes: list[int], most: int, most_bytes: int, block: int) -> None:
+    """Section 7. Following the cursors gives all records, newest first, each once, whatever the bounds."""
+
+    async def followed(log: HistoryLog) -> list[int]:
+        found: list[int] = []
+        batch = await log.batch()
+        while batch.entries:
+            raw = sum(len(encode_record(each.record)) for each in batch.entries if each.record)
+            assert len(batch.entries) <= most and (raw <= most_bytes or len(batch.entries) == 1)
+            assert all(each.record and each.record.ts == each.offset for each in batch.entries)
+            found += [each.offset for each in batch.entries]
+            if batch.cursor is None:
+                break
+            batch = await log.older(batch.cursor)
+        return found
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "BLOCK", block)
+        patch.setattr(reading, "MAX_BATCH_BYTES", most_bytes)
+        patch.setattr(log_module, "lines_back", partial(reading.lines_back, most=most))
+        file_of(Path(folder), *(encode_record(Record("t", n, "x" * size)) for n, size in enumerate(sizes)))
+        assert asyncio.run(followed(HistoryLog(folder))) == [*reversed(range(len(sizes)))]
 
 
 async def test_large_records_make_small_batches(home: Path) -> None:

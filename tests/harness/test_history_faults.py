@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import logging
 import os
 import resource
@@ -228,6 +229,29 @@ class AnyHistory(RuleBasedStateMachine):
 
 TestAnyHistory = AnyHistory.TestCase
 TestAnyHistory.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
+
+
+def test_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: a record under the name of another, after trims that were killed and have left copies of lines, which
+    become the first line later.
+    """
+    monkeypatch.setattr(log_module.asyncio, "to_thread", at_once)
+    with asyncio.Runner() as runner:
+        for number, kills in enumerate(itertools.product([4], [None, 2, 4], [None, 3, 4], [2, 3])):
+            named: dict[tuple[int, int], Record | None] = {}
+            path = filled(tmp_path / str(number), [0] * 12)
+            log = HistoryLog(path.parent, max_bytes=path.stat().st_size)
+            for fatal in (*kills, None, None, None, None):
+                with running_on(CrashingOs(fatal), 90):
+                    try:
+                        runner.run(log.append("t", f"{len(named)}:"))
+                    except Killed:
+                        pass
+                log_id, count = runner.run(log.metadata())
+                for offset in range(count):
+                    record = runner.run(log.lookup(log_id, offset))
+                    assert named.setdefault((log_id, offset), record) == record
+
 
 APPENDER = """
 import asyncio, sys
