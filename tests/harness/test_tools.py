@@ -105,8 +105,12 @@ async def test_where_a_command_runs(machine: Machine) -> None:
 
 
 async def test_shells(machine: Machine) -> None:
-    result = await machine.exec(cmd="echo $0", shell="/bin/bash", login=True)
-    assert result.text.endswith("Output:\n/bin/bash\n")
+    """6.1: one of the model's choice, as a login shell or not. What a real one reads at its start is not ours."""
+    shell = machine.folder / "shell"
+    shell.write_text('#!/bin/sh\necho "$@"\n')
+    shell.chmod(0o755)
+    assert (await machine.exec(cmd="a b", shell=str(shell), login=True)).text.endswith("Output:\n-lc a b\n")
+    assert (await machine.exec(cmd="a b", shell=str(shell))).text.endswith("Output:\n-c a b\n")
     missing = await machine.exec(cmd="x", shell="/bin/none")
     assert not missing.success and "/bin/none" in missing.text
 
