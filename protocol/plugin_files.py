@@ -6,6 +6,7 @@ A plugin is a folder with a manifest, a JSON object, at one of MANIFESTS.
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ MANIFESTS = (".codex-plugin/plugin.json", ".claude-plugin/plugin.json")
 MAX_MANIFEST_BYTES = 1 << 20
 DEFAULT_SKILLS = "skills"
 """The folder of skills that every plugin may have, whatever its manifest says."""
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 120
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
 KIND_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
@@ -69,6 +72,11 @@ def kind_of(value: object) -> str:
     return "null" if value is None else KIND_NAMES.get(type(value), type(value).__name__)
 
 
+def quoted(value: object) -> str:
+    """A value for an error, in quotes if it is a string, with the middle of what is long left out."""
+    return _SHORT.repr(value)
+
+
 def plugin_name(values: dict[str, Any], folder: str) -> str:
     """The name in a manifest; that of the plugin's folder if it is blank or absent. Raises ValueError for a `name` that
     is no string.
@@ -85,5 +93,7 @@ def namespace(data: bytes, folder: str) -> str:
     """
     name = plugin_name(decoded_object(data), folder)
     if not is_segment(name):
-        raise ValueError(f"{name!r} cannot be the name of a plugin: it has other than letters, digits, `_` and `-`")
+        raise ValueError(
+            f"{quoted(name)} cannot be the name of a plugin: it has other than letters, digits, `_` and `-`"
+        )
     return name

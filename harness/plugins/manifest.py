@@ -21,6 +21,7 @@ from protocol.plugin_files import (
     is_segment,
     kind_of,
     plugin_name,
+    quoted,
 )
 
 MAX_PROMPTS = 3
@@ -101,7 +102,9 @@ def parse_manifest(data: bytes, folder: str) -> PluginManifest:
     warnings: list[str] = []
     members = Members(values, warnings)
     if not is_segment(name):
-        members.warn("name", f"{name!r} has other characters than letters, digits, `_` and `-`: it can name no id")
+        members.warn(
+            "name", f"{quoted(name)} has other characters than letters, digits, `_` and `-`: it can name no id"
+        )
     version = members.text("version")
     return PluginManifest(
         name=name,
@@ -147,7 +150,7 @@ def prompts(members: Members, name: str) -> tuple[str, ...]:
         members.warn(name, f"it has to be a string or a list, not {kind_of(value)}; left out")
         return ()
     taken: list[str] = []
-    for index, item in enumerate(value if isinstance(value, list) else [value]):
+    for index, item in enumerate(members.first_of(name, value) if isinstance(value, list) else [value]):
         member = f"{name}[{index}]" if isinstance(value, list) else name
         if not isinstance(item, str):
             members.warn(member, f"it has to be a string, not {kind_of(item)}; left out")

@@ -17,10 +17,11 @@ from msgspec import Struct
 from harness.disk import read_file, why
 from harness.errors import MarketplaceError, PluginError
 from harness.plugins.names import PluginId, parse_plugin_id
-from protocol.plugin_files import decoded_object, kind_of, relative_path
+from protocol.plugin_files import decoded_object, kind_of, quoted, relative_path
 
 PLACE = Path(".agents/plugins/marketplace.json")
 MAX_MARKETPLACE_BYTES = 4 << 20
+MAX_ENTRIES = 10_000
 _OLD_POLICY = {"installation": "installPolicy", "authentication": "authPolicy"}
 
 
@@ -91,7 +92,7 @@ def parse_marketplace(data: bytes, file: Path) -> Marketplace:
         values = decoded_object(data)
         name = values.get("name")
         if not isinstance(name, str) or not name.strip():
-            raise ValueError(f"`name` has to be a string that is not blank, not {name!r}")
+            raise ValueError(f"`name` has to be a string that is not blank, not {quoted(name)}")
         plugins = values.get("plugins", [])
         if not isinstance(plugins, list):
             raise ValueError(f"`plugins` has to be a list, not {kind_of(plugins)}")
@@ -100,7 +101,9 @@ def parse_marketplace(data: bytes, file: Path) -> Marketplace:
     warnings: list[str] = []
     entries: list[Entry] = []
     seen: set[str] = set()
-    for index, value in enumerate(plugins):
+    if len(plugins) > MAX_ENTRIES:
+        warnings.append(f"{file}: it has {len(plugins)} entries; only the first {MAX_ENTRIES} count")
+    for index, value in enumerate(plugins[:MAX_ENTRIES]):
         where = f"{file}: plugins[{index}]"
         try:
             entry = _entry(value, root, where, warnings)
@@ -108,7 +111,9 @@ def parse_marketplace(data: bytes, file: Path) -> Marketplace:
             warnings.append(f"{where}: {error}; left out")
             continue
         if entry.name in seen:
-            warnings.append(f"{where}: an entry before it has the name {entry.name!r}, too, and is the one that counts")
+            warnings.append(
+                f"{where}: an entry before it has the name {quoted(entry.name)}, too, and is the one that counts"
+            )
         seen.add(entry.name)
         entries.append(entry)
     return Marketplace(
@@ -134,18 +139,19 @@ def resolve(marketplace: Marketplace, name: str) -> Entry:
     """The first entry of a name. Raises MarketplaceError of kind `unknownPlugin`, `notAvailable`, `invalidId`, or
     `unsupportedSource`.
     """
+    of = f"of the marketplace {quoted(marketplace.name)}"
     entry = next((each for each in marketplace.entries if each.name == name), None)
     if entry is None:
-        raise MarketplaceError(f"there is no plugin {name!r} in the marketplace {marketplace.name!r}", "unknownPlugin")
+        raise MarketplaceError(f"there is no plugin {quoted(name)} {of}", "unknownPlugin")
     if entry.installation is Installation.NOT_AVAILABLE:
-        raise MarketplaceError(f"the plugin {name!r} of {marketplace.name!r} is not available", "notAvailable")
+        raise MarketplaceError(f"the plugin {quoted(name)} {of} is not available", "notAvailable")
     try:
         parse_plugin_id(str(PluginId(entry.name, marketplace.name)))
     except PluginError as error:
         raise MarketplaceError(str(error), "invalidId") from None
     if entry.folder is None:
         raise MarketplaceError(
-            f"the plugin {name!r} of {marketplace.name!r} is from {entry.source!r}; only local folders are supported",
+            f"the plugin {quoted(name)} {of} is from {quoted(entry.source)}; only local folders are supported",
             "unsupportedSource",
         )
     return entry
@@ -225,7 +231,7 @@ def _local(text: str) -> str:
     try:
         return relative_path(text)
     except ValueError as error:
-        raise ValueError(f"`source.path`: {error}, not {text!r}") from None
+        raise ValueError(f"`source.path`: {error}, not {quoted(text)}") from None
 
 
 def _policy(value: dict[str, Any], where: str, warnings: list[str]) -> dict[str, Any]:
@@ -248,13 +254,13 @@ def _one_of(values: type[StrEnum], policy: dict[str, Any], name: str, default: A
     try:
         return values(value)
     except ValueError:
-        raise ValueError(f"`policy.{name}` has to be one of {', '.join(values)}, not {value!r}") from None
+        raise ValueError(f"`policy.{name}` has to be one of {', '.join(values)}, not {quoted(value)}") from None
 
 
 def _string(value: dict[str, Any], name: str, shown: str | None = None) -> str:
     text = value.get(name)
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"`{shown or name}` has to be a string that is not blank, not {text!r}")
+        raise ValueError(f"`{shown or name}` has to be a string that is not blank, not {quoted(text)}")
     return text
 
 

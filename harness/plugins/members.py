@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from protocol.plugin_files import KIND_NAMES, kind_of, relative_path
+from protocol.plugin_files import KIND_NAMES, kind_of, quoted, relative_path
 
+MAX_ITEMS = 256
+"""Of one list."""
 T = TypeVar("T")
 
 
@@ -48,6 +50,12 @@ class Members:
         value = self._typed(name, dict)
         return None if value is None else Members(value, self._warnings, self.named(name))
 
+    def first_of(self, name: str, items: list[Any]) -> list[Any]:
+        """The items of a list that are looked at: MAX_ITEMS, each of which may cost a request and a warning."""
+        if len(items) > MAX_ITEMS:
+            self.warn(name, f"it has {len(items)} items; only the first {MAX_ITEMS} are looked at")
+        return items[:MAX_ITEMS]
+
     def value(self, name: str) -> Any:
         """Whatever is there; None if nothing is."""
         return self._values.get(name)
@@ -72,12 +80,12 @@ class Members:
         try:
             return relative_path(text)
         except ValueError as error:
-            self.warn(name, f"{error}, not {text!r}; left out")
+            self.warn(name, f"{error}, not {quoted(text)}; left out")
             return None
 
     def _items(self, name: str, items: list[Any], convert: Callable[[str], T]) -> tuple[T, ...]:
         taken = []
-        for index, item in enumerate(items):
+        for index, item in enumerate(self.first_of(name, items)):
             member = f"{name}[{index}]"
             if not isinstance(item, str):
                 self.warn(member, f"it has to be a string, not {kind_of(item)}; left out")
@@ -85,5 +93,5 @@ class Members:
             try:
                 taken.append(convert(item))
             except ValueError as error:
-                self.warn(member, f"{error}, not {item!r}; left out")
+                self.warn(member, f"{error}, not {quoted(item)}; left out")
         return tuple(taken)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from exec_server import Environment
 from harness import EnvironmentReader, LocalReader, Namespaces, PluginError, load_manifest
 from harness.plugins.manifest import MAX_MANIFEST_BYTES, Interface, PluginManifest, parse_manifest
+from harness.plugins.members import MAX_ITEMS
 from harness.plugins.names import PluginId, normalised, parse_plugin_id, shown_name
 from harness.reader import Reader
 from protocol.plugin_files import is_segment
@@ -156,6 +157,14 @@ def test_a_wrong_type_costs_its_member_only() -> None:
         "apps",
         "interface",
     ]
+
+
+def test_long_lists_and_texts_have_an_end() -> None:
+    """Lost: a request for each of 100,000 paths, or a warning of a megabyte, for who reads what others have written."""
+    found = manifest(skills=["./a"] * 10_000, keywords=[5] * 10_000, hooks="x" * 100_000, name="y z" * 10_000)
+    assert len(found.skills) == MAX_ITEMS and len(found.warnings) == MAX_ITEMS + 4
+    assert all(len(each) < 300 for each in found.warnings)
+    assert len(manifest(interface={"defaultPrompt": [5] * 10_000}).warnings) == MAX_ITEMS + 1
 
 
 def test_blank_is_absent() -> None:
