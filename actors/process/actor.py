@@ -236,6 +236,7 @@ class ProcessActor(BaseActor):
                 self._tell_end("sessionEnded")
         finally:
             self._let_go()
+            self._run.forget()  # what is left of the actor is garbage in cycles, which may lie about for long
 
     def _let_go(self) -> None:
         """End the child, if there is one, with all its descendants, and close everything."""

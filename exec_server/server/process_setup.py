@@ -6,6 +6,7 @@ For the program alone: a server inside somebody else's program leaves that proce
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 
@@ -14,7 +15,7 @@ from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
 from actors.system.child.guardian import Guardian
 from actors.system.limit_warnings import LimitWarnings
 from exec_server.server import fd_usage
-from exec_server.server.malloc_trim import Memory, resident
+from exec_server.server.malloc_trim import IdleCollections, Memory, resident
 
 log = logging.getLogger("exec_server")
 
@@ -43,10 +44,12 @@ class Measures:
         self._guardian = Guardian(self._cgroup)
         self._near = LimitWarnings()
         self._memory = Memory()
+        self._collections = IdleCollections()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def begin(self) -> None:
-        """Start the guardian and the regular checks, on the running loop."""
+        """Start the guardian and the regular checks, on the running loop. What has been made so far stays for good."""
+        gc.freeze()
         self._guardian.start()
         self._check()
         self._sweep()
@@ -55,7 +58,8 @@ class Measures:
         self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
         self._guardian.check()
         fd_usage.look(self._near)
-        self._memory.look(resident(), time.monotonic())
+        now = time.monotonic()
+        self._memory.look(resident(), now, freed=self._collections.look(time.process_time(), now))
         descendants.reap_orphans()
 
     def _sweep(self) -> None:

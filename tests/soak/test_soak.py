@@ -15,10 +15,8 @@ from tests.soak.load import Load
 SECONDS = float(os.environ.get("EXEC_SERVER_SOAK_SECONDS", "600"))
 SHORT = 120.0
 WARM_UP = 15.0
-MEMORY_ROOM = 128 << 20
-"""By how many bytes the server may have grown once the load is over. Some 50 MiB above a fresh server's stay in use for
-minutes after this load, which may be garbage that waits for a collection; what grows without end exceeds this in a long
-soak."""
+MEMORY_ROOM = 16 << 20
+"""By how many bytes the server may be larger, at rest after the load, than at rest after a moment of the same."""
 Counters = Callable[[str, list[str]], None]
 
 

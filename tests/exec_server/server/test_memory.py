@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from exec_server.server.malloc_trim import AGAIN_S, AT_LEAST_S, GROWN, Memory
+from exec_server.server.malloc_trim import AGAIN_S, AT_LEAST_S, BETWEEN_COLLECTIONS_S, GROWN, IdleCollections, Memory
 from tests.support.program import ROOT
 
 MIB = 1 << 20
@@ -34,6 +34,47 @@ def test_one_that_stays_large_is_looked_at_again() -> None:
     large = 90 * MIB
     looks = [(0.0, 30 * MIB), (10.0, large), (20.0, large), (10.0 + AGAIN_S, large), (11.0 + AGAIN_S, 31 * MIB)]
     assert trims(*looks, (200.0, 31 * MIB)) == [10.0, 10.0 + AGAIN_S]
+
+
+def test_what_a_collection_freed_goes_back_soon() -> None:
+    """Lost: a minute in which an idle server is as large as under load."""
+    done: list[float] = []
+    memory = Memory(lambda: done.append(now))
+    for now, size, freed in [
+        (0.0, 30, False),
+        (10.0, 90, False),
+        (12.0, 80, True),
+        (20.0, 80, False),
+        (30.0, 80, False),
+    ]:
+        memory.look(size * MIB, now, freed)
+    assert done == [10.0, 20.0]
+
+
+class Work:
+    """A process whose CPU time and objects a test knows."""
+
+    def __init__(self) -> None:
+        self.now = self.cpu = 0.0
+        self.made = self.collected = 0
+        self.collections = IdleCollections(self._collect, lambda: self.made)
+
+    def _collect(self) -> None:
+        self.collected += 1
+
+    def goes_on(self, cpu: float, made: int, seconds: float = 1.0) -> bool:
+        self.now, self.cpu, self.made = self.now + seconds, self.cpu + cpu, self.made + made
+        return self.collections.look(self.cpu, self.now)
+
+
+def test_garbage_is_collected_once_nobody_works() -> None:
+    """Lost: for as long as a server is idle, all that its last clients have left; or time of the clients it has."""
+    work = Work()
+    busy = [work.goes_on(cpu=0.2, made=50) for _ in range(20)]
+    idle = [work.goes_on(cpu=0.01, made=0) for _ in range(20)]
+    assert (any(busy), idle, work.collected) == (False, [True] + [False] * 19, 1)
+    seldom = [work.goes_on(cpu=0.01, made=1) for _ in range(20)]
+    assert seldom.count(True) == 20 // BETWEEN_COLLECTIONS_S
 
 
 def test_what_was_freed_between_what_is_used_goes_back() -> None:
