@@ -71,6 +71,9 @@ class Activities:
         self._by_process: dict[int, Activity] = {}
         self._by_call: dict[str, Activity] = {}
 
+    def __len__(self) -> int:
+        return len(self._by_call)
+
     def take(self, event: Event, now: float) -> Activity | None:
         """Note an event; the command that it is about."""
         if isinstance(event, Begin):

@@ -113,6 +113,7 @@ async def exec_command(session: McpSession, arguments: ExecArguments, call: Call
         wrong = "contains NUL" if "\0" in arguments.cmd else f"has {size} bytes, more than {MAX_COMMAND_BYTES}"
         raise ToolError(f"cmd {wrong}. Write a script with write_file, and run that.")
     link = await session.link()
+    session.activities.keep(set(link.commands.process_ids))
     call_id = secrets.token_hex(8)
     running = asyncio.create_task(
         link.commands.exec_command(

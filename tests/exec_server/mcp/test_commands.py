@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
+from exec_server.mcp.call import Call
 from exec_server.mcp.policy import Policy
-from exec_server.mcp.tools import TOOLS
-from tests.exec_server.mcp.served import call, refused, served, text_of, waiting
+from exec_server.mcp.session import McpSession
+from exec_server.mcp.tools import TOOLS, carry_out
+from tests.exec_server.mcp.served import LOCAL, call, refused, served, text_of, waiting
 from tests.support.program import alive, eventually
 
 pytestmark = pytest.mark.anyio
@@ -100,7 +102,9 @@ async def test_a_cancelled_call_interrupts_its_command(tmp_path: Path) -> None:
         await asyncio.wait([task])
         await eventually(tidy.exists, "it was interrupted")
         await eventually(lambda: not alive(int(pid.read_text())), "what it has left is gone")
-        assert (await call(client, "list_processes"))["processes"] == []
+        async with asyncio.timeout(20):
+            while (await call(client, "list_processes"))["processes"]:
+                await asyncio.sleep(0.05)
 
 
 async def test_a_cancelled_call_kills_what_does_not_hear(tmp_path: Path) -> None:
@@ -246,6 +250,18 @@ async def test_output_since_the_last_look_comes_once() -> None:
         seen = await call(client, "write_stdin", process_id=found["process_id"], chars="two\n", yield_time_ms=250)
         assert "one" not in seen["output"]
         await call(client, "write_stdin", process_id=found["process_id"], chars="\x04")
+
+
+async def test_what_is_over_is_forgotten() -> None:
+    """Lost: memory, in a session of some days."""
+    session = McpSession(LOCAL, Policy())
+    try:
+        for number in range(20):
+            await carry_out(session, TOOLS["exec_command"], {"cmd": f"echo {number}"}, Call())
+            await carry_out(session, TOOLS["exec_command"], {"cmd": "true", "workdir": "/no/such"}, Call())
+        assert len(session.activities) <= 2
+    finally:
+        await session.close()
 
 
 async def test_waiting_helper_sees_late_output() -> None:

@@ -27,7 +27,7 @@ def test_five_clients_are_served() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", [*(pytest.param(n, marks=pytest.mark.slow) for n in range(4)), 4])
 async def test_what_is_pasted_starts_a_server(number: int, tmp_path: Path) -> None:
     """Lost: the first minute of everybody who tries it."""
     language, text = CLIENTS[number]

@@ -30,7 +30,7 @@ IDLE_RSS = 70 << 20
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", ["legacy", pytest.param("auto", marks=pytest.mark.slow)])
 async def test_the_official_client_calls_every_tool(tmp_path: Path, mode: str) -> None:
     """Lost: agents, which all speak through such a client."""
     from PIL import Image
@@ -113,7 +113,9 @@ async def started(ours: Raw, tmp_path: Path) -> int:
     return int(pid.read_text())
 
 
-@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGINT", "SIGKILL"])
+@pytest.mark.parametrize(
+    "how", ["end of input", "SIGKILL", *(pytest.param(name, marks=pytest.mark.slow) for name in ("SIGTERM", "SIGINT"))]
+)
 async def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     """A client leaves in the middle of a call, or the program is ended. Lost: a machine full of forgotten processes."""
     async with raw() as ours:
@@ -128,6 +130,7 @@ async def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
         await eventually(lambda: not alive(pid), "the command is gone")
 
 
+@pytest.mark.slow
 async def test_a_client_that_reads_no_more(tmp_path: Path) -> None:
     """Lost: a program that nobody can hear runs on."""
     async with raw() as ours:
@@ -195,6 +198,7 @@ async def test_a_cut_connection_does_not_show() -> None:
             assert proxy.cuts == 1
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_not_there() -> None:
     """Lost: what a person has to put right."""
     async with McpClient(program("--url", "ws://127.0.0.1:9"), mode="legacy") as client:
@@ -205,24 +209,39 @@ async def test_a_server_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "flags, said",
     [
-        (["--sandbox", "most"], "--sandbox"),
         (["--workspace", "/no/such"], "--workspace /no/such is no folder"),
+        (["--environment", "x", "--url", "local"], "exclude each other"),
+        (["--http", "0.0.0.0:0"], "whoever reaches it could run commands"),
+    ],
+)
+def test_settings_that_cannot_be_used(flags: list[str], said: str, tmp_path: Path) -> None:
+    """Lost: the one line that a person needs, in a trace of the program."""
+    must_refuse(flags, said, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--sandbox", "most"], "--sandbox"),
         (["--root", "relative", "--url", "ws://127.0.0.1:9"], "give the absolute path"),
         (["--environment", "nowhere"], "there is no environment 'nowhere'"),
-        (["--environment", "x", "--url", "local"], "exclude each other"),
         (["--ws-token-file", "x"], "need --http"),
-        (["--http", "0.0.0.0:0"], "whoever reaches it could run commands"),
         (["--http", "here"], "expected `ws://IP:PORT`"),
         (["--http", "127.0.0.1:0", "--ws-auth", "secret"], "is not one of capability-token"),
         (["--http", "127.0.0.1:0", "--ws-token-file", "/x"], "require `--ws-auth"),
     ],
 )
-def test_settings_that_cannot_be_used(flags: list[str], said: str, tmp_path: Path) -> None:
-    """Lost: the one line that a person needs, in a trace of the program."""
+def test_more_settings_that_cannot_be_used(flags: list[str], said: str, tmp_path: Path) -> None:
+    must_refuse(flags, said, tmp_path)
+
+
+def must_refuse(flags: list[str], said: str, folder: Path) -> None:
+    """The program ends at once, with one line that says why."""
     done = subprocess.run(
         [sys.executable, "-m", "exec_server", "mcp", *flags],
-        input=b"", capture_output=True, cwd=tmp_path, timeout=50,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "EXEC_SERVER_ENVIRONMENTS": str(tmp_path / "none")},
+        input=b"", capture_output=True, cwd=folder, timeout=50,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "EXEC_SERVER_ENVIRONMENTS": str(folder / "none")},
     )  # fmt: skip
     text = done.stderr.decode()
     assert done.returncode in (1, 2) and said in text and text.count("\n") == 1, text
