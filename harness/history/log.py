@@ -116,11 +116,7 @@ class HistoryLog:
         stored = text if self._redact is None else self._redact(text)
         if not stored:
             return
-        line = encode_record(Record(session_id, int(self._clock()), stored))
-        size = len(stored.encode(errors="replace"))
-        if size > self._max_text_bytes or len(line) > MAX_LINE_BYTES:
-            raise ValueError(f"a prompt of {size} bytes is not stored: {self._max_text_bytes} are the most")
-        await asyncio.to_thread(self._storage.append, line, self._max_bytes)
+        await asyncio.to_thread(self._append, Record(session_id, int(self._clock()), stored))
 
     async def metadata(self) -> Metadata:
         """Identity and count. Offsets below the count name the same records as long as the identity is the same."""
@@ -144,32 +140,41 @@ class HistoryLog:
         """Records with this text in them, in whatever case, newest first; each text once. `before`: an offset; only
         older ones are looked at.
         """
-        for _ in range(_SEARCHES):
-            found, is_whole = await self._search(needle.casefold(), before, limit)
-            if is_whole:
-                break
-        return found
+        return await asyncio.to_thread(self._search, needle.casefold(), before, limit)
 
     async def trim(self, max_bytes: int | None = None) -> int:
         """Drop the oldest records as after an append, by this limit or the log's own; how many bytes that made free."""
         return await asyncio.to_thread(self._storage.trim, self._max_bytes if max_bytes is None else max_bytes)
 
-    async def _search(self, needle: str, before: int | None, limit: int) -> tuple[list[Entry], bool]:
+    def _append(self, record: Record) -> None:
+        line = encode_record(record)
+        size = len(record.text.encode(errors="replace"))
+        if size > self._max_text_bytes or len(line) > MAX_LINE_BYTES:
+            raise ValueError(f"a prompt of {size} bytes is not stored: {self._max_text_bytes} are the most")
+        self._storage.append(line, self._max_bytes)
+
+    def _search(self, needle: str, before: int | None, limit: int) -> list[Entry]:
+        for _ in range(_SEARCHES):
+            found, is_whole = self._searched(needle, before, limit)
+            if is_whole:
+                break
+        return found
+
+    def _searched(self, needle: str, before: int | None, limit: int) -> tuple[list[Entry], bool]:
         """What was found, and whether the log stayed the same meanwhile."""
         found: dict[str, Entry] = {}
         if limit <= 0 or (before is not None and before <= 0):
             return [], True
-        batch = await self.batch(None, None if before is None else before - 1)
+        batch = self._batch(None, None if before is None else before - 1, None)
         while True:
             for entry in batch.entries:
-                text = "" if entry.record is None else entry.record.text
-                if entry.record is not None and needle in text.casefold():
-                    found.setdefault(text, entry)
+                if entry.record is not None and needle in entry.record.text.casefold():
+                    found.setdefault(entry.record.text, entry)
                     if len(found) == limit:
                         return [*found.values()], True
             if batch.cursor is None:
                 return [*found.values()], True
-            batch = await self.older(batch.cursor)
+            batch = self._batch(batch.cursor.log_id, batch.cursor.offset, batch.cursor)
             if not batch.entries:
                 return [*found.values()], False
 

@@ -21,7 +21,7 @@ from harness.errors import HistoryBusy
 from harness.history import log as log_module
 from harness.history import reading, storage
 from harness.history.log import Batch, HistoryLog, Metadata
-from harness.history.record import MAX_LINE_BYTES, Record, encode_record
+from harness.history.record import MAX_LINE_BYTES, Record, decode_record, encode_record
 
 pytestmark = pytest.mark.anyio
 GOOD = encode_record(Record("t", 1, "good"))
@@ -274,6 +274,25 @@ async def test_search(home: Path) -> None:
     assert await found("B", before=4) == [(3, "b")]
     assert await found("", limit=2) == [(4, "bb"), (3, "b")]
     assert await found("b", before=0) == await found("b", limit=0) == await found("nothing") == []
+
+
+async def test_search_while_another_program_trims(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Section 1.5. Lost: results with offsets of a log that is no more. It begins again."""
+    log = log_with(home, 300)
+    decoded: list[bytes] = []
+
+    def decode(line: bytes) -> Record | None:
+        decoded.append(line)
+        if len(decoded) == 100:
+            storage.Storage(log.path, 1).trim(8000)
+        return decode_record(line)
+
+    monkeypatch.setattr(log_module, "decode_record", decode)
+    found = await log.search("00", limit=1000)
+    assert len(decoded) == 128 + (await log.metadata()).count
+    for entry in found:
+        assert await log.lookup(None, entry.offset) == entry.record
+    assert len(found) == (await log.metadata()).count
 
 
 async def test_trim_changes_the_identity(home: Path) -> None:
