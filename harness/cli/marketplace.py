@@ -66,7 +66,7 @@ def add(
         category=category,
         products=products or None,
     )
-    target = Path(os.path.abspath((file or plugin.parents[1] / PLACE).expanduser()))
+    target = Path(os.path.abspath((file or plugin.parent.parent / PLACE).expanduser()))
     check_entry(target, entry, plugin, force=force)
     add_entry(target, entry, force=force)
     if json:

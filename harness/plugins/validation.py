@@ -221,7 +221,7 @@ def _apps(faults: Faults, apps: dict[str, Any]) -> None:
 
 def _entry(faults: Faults, values: dict[str, Any]) -> None:
     """The entry of the marketplace that the plugin is beside, if there is one, has to lead here."""
-    file = faults.root.parents[1] / PLACE if len(faults.root.parents) > 1 else PLACE
+    file = faults.root.parent.parent / PLACE
     if faults.root.parent.name != "plugins" or not os.path.lexists(file):
         return
     try:

@@ -245,6 +245,9 @@ def test_wrong_words_are_told_from_failures(program: Program) -> None:
         (("plugin", "create", "!!!"), 1, "letter or digit"),
         (("plugin", "validate", "none"), 1, "none"),
         (("marketplace", "add", "none"), 1, "no plugin"),
+        (("marketplace", "add", "/"), 1, "no plugin"),
+        (("plugin", "create", "x", "--path", "/dev/null"), 1, "/dev/null/x"),
+        (("plugin", "validate", "/dev/null"), 1, "no folder"),
     ):
         ran = program(*words)
         assert (ran.status, ran.out, ran.err.count("\n")) == (status, "", 1), words
