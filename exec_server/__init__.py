@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+from exec_server.version import __version__ as __version__
 
 TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a third of this import
 

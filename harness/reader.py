@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from harness.disk import NotAFile, read_at_most
 from harness.errors import ReadError, ReadFault
+from harness.walk import Below, Walk, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,23 +42,6 @@ class Child(Struct, frozen=True):
 
     name: str
     kind: Kind
-
-
-class Below(Struct, frozen=True):
-    """A file or folder that a walk has found, by its absolute path."""
-
-    path: str
-    kind: Literal["file", "folder"]
-
-
-class Walk(Struct, frozen=True):
-    """What is below a folder: breadth first, the children of a folder by name. `unreadable` are the folders that could
-    not be read, with the reason; `truncated`: there is more than the bounds allow.
-    """
-
-    found: tuple[Below, ...]
-    unreadable: tuple[str, ...]
-    truncated: bool
 
 
 class Reader(Protocol):
@@ -102,8 +86,6 @@ class LocalReader:
         return await _in_thread(lambda path: os.path.realpath(path, strict=True), path)
 
     async def walk(self, path: str, max_depth: int, max_folders: int) -> Walk:
-        from harness.walk import walk
-
         return await _in_thread(lambda path: walk(path, max_depth, max_folders, MAX_ENTRIES), path)
 
 

@@ -5,8 +5,26 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
+from typing import Literal
 
-from harness.reader import Below, Walk
+from msgspec import Struct
+
+
+class Below(Struct, frozen=True):
+    """A file or folder that a walk has found, by its absolute path."""
+
+    path: str
+    kind: Literal["file", "folder"]
+
+
+class Walk(Struct, frozen=True):
+    """What is below a folder: breadth first, the children of a folder by name. `unreadable` are the folders that could
+    not be read, with the reason; `truncated`: there is more than the bounds allow.
+    """
+
+    found: tuple[Below, ...]
+    unreadable: tuple[str, ...]
+    truncated: bool
 
 
 def walk(path: str, max_depth: int, max_folders: int, max_entries: int) -> Walk:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from exec_server import __version__
+from exec_server.version import __version__
 
 if TYPE_CHECKING:
     import cyclopts

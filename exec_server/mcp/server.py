@@ -30,7 +30,6 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from exec_server import __version__
 from exec_server.mcp.audience import MAX_SUBSCRIPTIONS, Audience
 from exec_server.mcp.call import Call
 from exec_server.mcp.machine import Connect
@@ -38,6 +37,7 @@ from exec_server.mcp.policy import Policy
 from exec_server.mcp.resources import TEMPLATES, check_uri, read_resource, resources_of
 from exec_server.mcp.session import McpSession
 from exec_server.mcp.tools import TOOLS, carry_out
+from exec_server.version import __version__
 
 Context = ServerRequestContext[Any, Any]
 

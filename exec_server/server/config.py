@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from exec_server import __version__
+from exec_server.version import __version__
 
 
 class ConfigError(Exception):

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from actors.system.child.environment import login_shell
-from exec_server import __version__
+from exec_server.version import __version__
 from protocol.environment import Capabilities, EnvironmentInfo, Shell
 from protocol.paths import path_uri
 

@@ -35,11 +35,11 @@ from actors.session import audit
 from actors.system.child.table import CHILDREN
 from actors.system.http.client import HTTP_THREAD
 from actors.system.pool import FILE_POOL
-from exec_server import __version__
 from exec_server.server import fd_usage
 from exec_server.server.config import Config
 from exec_server.server.environment_info import environment_info
 from exec_server.server.threads import in_thread
+from exec_server.version import __version__
 from transport.bridge import BridgeActor, Open
 from transport.interface import Transport, TransportClosed, TransportEvent
 from transport.tracing import Tracer

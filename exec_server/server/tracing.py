@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from exec_server import __version__
+from exec_server.version import __version__
 from protocol.envelope import Trace
 
 END_S = 2.0

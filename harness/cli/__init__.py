@@ -43,7 +43,7 @@ def application() -> cyclopts.App:
     """All subcommands."""
     import cyclopts
 
-    from exec_server import __version__
+    from exec_server.version import __version__
 
     app = cyclopts.App(
         name="exec-harness",

@@ -15,8 +15,9 @@ from harness.context.fragments import Fragment, skill_fragment
 from harness.context.instructions import PROJECT_MARKERS, ancestors, project_folders
 from harness.context.mentions import MentionKind, find_mentions, kind_of_path
 from harness.errors import ReadError
-from harness.reader import Reader, Walk
+from harness.reader import Reader
 from harness.requests import for_each
+from harness.walk import Walk
 from protocol.plugin_files import MANIFESTS
 from protocol.skill_file import MAX_FRONT_MATTER_BYTES, SKILL_FILE, SkillError, parse_skill
 
