@@ -174,6 +174,11 @@ def discover(home: Path | None, roots: Iterable[Path] = ()) -> Discovered:
         except MarketplaceError as error:
             warnings.append(f"{error}; skipped")
             continue
+        first = next((each for each in marketplaces if each.name == marketplace.name), None)
+        if first is not None:
+            warnings.append(
+                f"{file}: its name {quoted(marketplace.name)} is that of {first.file}: ids mean the first one"
+            )
         marketplaces.append(marketplace)
         warnings += marketplace.warnings
     return Discovered(tuple(marketplaces), tuple(warnings))

@@ -159,9 +159,9 @@ def test_a_marketplace_elsewhere_is_refused() -> None:
 def test_discovery(tmp_path: Path) -> None:
     """5.4: home first, a root itself, else its repository's; each file once; what fails is skipped."""
     home, repository, other, broken = (tmp_path / name for name in ("home", "repository", "other", "broken"))
-    for folder in (home, other):
-        written(folder, document(entry(folder.name)))
-    written(repository, document(entry("repository")))
+    for folder in (home, other, repository):
+        data = {"name": folder.name, "plugins": [entry(folder.name)]}
+        written(folder, json.dumps(data).encode())
     written(broken, b"[]")
     (repository / ".git").touch()
     (repository / "src" / "deep").mkdir(parents=True)
@@ -170,6 +170,15 @@ def test_discovery(tmp_path: Path) -> None:
     found = discover(home, roots)
     assert [each.entries[0].name for each in found.marketplaces] == ["home", "repository", "other"]
     assert len(found.warnings) == 1 and str(broken) in found.warnings[0]
+
+
+def test_two_marketplaces_of_one_name(tmp_path: Path) -> None:
+    """An id names the plugin of one of them: the user is told which."""
+    for name in ("a", "b"):
+        written(tmp_path / name, document(entry("x")))
+    found = discover(tmp_path / "a", [tmp_path / "b"])
+    assert [each.file for each in found.marketplaces] == [tmp_path / "a" / PLACE, tmp_path / "b" / PLACE]
+    assert len(found.warnings) == 1 and f"{tmp_path / 'a' / PLACE}: ids mean the first one" in found.warnings[0]
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
