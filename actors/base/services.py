@@ -17,9 +17,9 @@ SERVICES: dict[str, str] = {
 
 
 def preload() -> None:
-    """Import what the services are made of. Takes tens of milliseconds, which the loop cannot spare: for a thread,
-    before the first request needs it."""
-    for name in dict.fromkeys(SERVICES.values()):
+    """Import what processes and services are made of. Takes tens of milliseconds, which the loop cannot spare: for a
+    thread, before the first request needs it."""
+    for name in dict.fromkeys(("actors.process.actor.ProcessActor", *SERVICES.values())):
         importlib.import_module(name.rpartition(".")[0])
 
 

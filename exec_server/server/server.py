@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import os
 import time
@@ -130,6 +131,8 @@ class Server:
         answer = await self._engine.aask(self._router, Configure(self._settings), ANSWER_S)
         if not isinstance(answer, Configured):
             raise RuntimeError(f"the router did not start: {answer!r}")
+        # Loading them takes descriptors, of which a crowd of clients may leave none.
+        importlib.import_module("actors.session.actor")
         FILE_POOL.submit(preload)
         self._reap_due = time.monotonic()
         self._reap()
