@@ -9,13 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 
-from tests.support.client import PATIENCE_S, connected, session
-from tests.support.program import Program, alive, eventually, marker, program, running
+from tests.support.client import connected, session
+from tests.support.program import Program, alive, dial, eventually, marker, program, running
 from tests.support.raw_websocket import RawWebSocket, frame
 from tests.transport.support import UPGRADE
 
@@ -27,11 +26,6 @@ def own_server() -> Iterator[Program]:
     """A server that nobody else uses, so that it can be asked what is left."""
     with program("--session-ttl", "1", "--process-retention", "0") as server:
         yield server
-
-
-def dial(server: Program) -> socket.socket:
-    address = urlsplit(server.url)
-    return socket.create_connection((address.hostname, address.port), PATIENCE_S)
 
 
 async def serves(server: Program) -> None:

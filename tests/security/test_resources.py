@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.security.test_clients import dial
 from tests.support.client import PATIENCE_S, Client, RpcError, connected, expect_error, session
-from tests.support.program import Program, eventually, program
+from tests.support.program import Program, dial, eventually, program
 from tests.support.web import web_server
 from tests.transport.support import UPGRADE
 

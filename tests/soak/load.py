@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.security.target import Target
 from tests.security.test_bad_input import bombard
-from tests.security.test_clients import dial
 from tests.support.client import Client, Process, connected
+from tests.support.program import dial
 from tests.transport.support import UPGRADE
 
 BAD_INPUTS = 100

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from operator import le
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from actors.system.pool import FILE_POOL, KILL_POOL, RECORDING_POOL, SANDBOX_POOL, START_POOL
 from exec_server.server.logs import WRITER
@@ -214,3 +216,9 @@ async def eventually(holds: Callable[[], Any], what: str, seconds: float = PATIE
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {seconds} s: {what}")
         await asyncio.sleep(0.005)
+
+
+def dial(server: Program) -> socket.socket:
+    """A bare TCP connection to its port."""
+    address = urlsplit(server.url)
+    return socket.create_connection((address.hostname, address.port), PATIENCE_S)

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from exec_server import ExecServerClient, connect_in_process, connect_stdio, connect_websocket, spawn_local_server
-from tests.exec_server.server.test_embedding import embedded
+from tests.support.embedded import embedded
 from tests.support.program import Program, stdio_pipes
 
 

@@ -23,7 +23,7 @@ from exec_server.client import local_server, stdio
 from exec_server.client.in_process import InProcessChannel
 from protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, SpawnError
 from protocol.process import ProcessListParams, ProcessReadParams
-from tests.exec_server.server.test_embedding import embedded
+from tests.support.embedded import embedded
 from tests.support.program import ROOT, Facts, alive, eventually, marker, running
 
 pytestmark = pytest.mark.anyio

@@ -33,8 +33,8 @@ from exec_server import (
 from exec_server.client import websocket
 from exec_server.client.inbox import HOLD_FROM
 from protocol.errors import ActorLost, InvalidRequest
-from tests.exec_server.server.test_embedding import embedded
 from tests.support.cutting_proxy import CuttingProxy
+from tests.support.embedded import embedded
 from tests.support.program import eventually, marker, running, stdio_pipes
 
 pytestmark = pytest.mark.anyio

@@ -8,36 +8,18 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from actors.base.services import SERVICES
-from exec_server.server.config import Config
-from exec_server.server.server import Server, settings_of
 from tests.support.client import session, start_params
+from tests.support.embedded import embedded
 from tests.support.program import ROOT, Facts, eventually, marker, running
 from tests.support.raw_websocket import RawWebSocket
-from transport.listen import parse_listen_url, serve_websocket
 
 pytestmark = pytest.mark.anyio
 
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE, resource.RLIMIT_RTTIME)
-
-
-@asynccontextmanager
-async def embedded(**config: object) -> AsyncIterator[tuple[Server, str]]:
-    """A server on the running loop, and its URL."""
-    server = Server(settings_of(Config(**config)))
-    await server.start()
-    url = parse_listen_url("ws://127.0.0.1:0")
-    listener = serve_websocket(url, server.connect, defer=server.call_after_turn)
-    try:
-        yield server, listener.url
-    finally:
-        listener.close()
-        await server.stop()
 
 
 async def test_nothing_of_a_server_is_left_in_its_host() -> None:

@@ -28,8 +28,8 @@ from exec_server.unified_exec import (
 from exec_server.unified_exec.command import RunningCommand
 from protocol.errors import SpawnError
 from protocol.sandbox import Sandbox
-from tests.exec_server.server.test_embedding import embedded
 from tests.support.cutting_proxy import CuttingProxy
+from tests.support.embedded import embedded
 from tests.support.managed import managed
 from tests.support.program import eventually, marker, program, running
 

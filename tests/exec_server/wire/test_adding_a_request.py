@@ -26,7 +26,7 @@ from protocol.extensions import in_force
 from protocol.json_schema import definition, message_schema
 from protocol.methods import METHODS
 from protocol.requests import Owner, table_of
-from tests.exec_server.server.test_embedding import embedded
+from tests.support.embedded import embedded
 from tests.support.program import ROOT
 
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
