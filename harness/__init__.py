@@ -21,9 +21,9 @@ from importlib import import_module
 TYPE_CHECKING = False  # a type checker takes it for true; `typing` would cost a third of this import
 
 if TYPE_CHECKING:
-    from harness.context.fragments import Fragment, Recognizer, instructions_fragment, message, skill_fragment
+    from harness.context.fragments import Fragment, Markers, Recognizer, instructions_fragment, message, skill_fragment
     from harness.context.instructions import Instructions, load_instructions
-    from harness.context.mentions import decode_mentions, encode_mentions, find_mentions
+    from harness.context.mentions import decode_mentions, encode_mentions, find_mentions, plugin_mentions
     from harness.context.skills import (
         Skill,
         SkillRoot,
@@ -47,9 +47,16 @@ if TYPE_CHECKING:
     from harness.tools.shell import ShellTools
 
 _HOMES = {
-    "harness.context.fragments": ("Fragment", "Recognizer", "instructions_fragment", "message", "skill_fragment"),
+    "harness.context.fragments": (
+        "Fragment",
+        "Markers",
+        "Recognizer",
+        "instructions_fragment",
+        "message",
+        "skill_fragment",
+    ),
     "harness.context.instructions": ("Instructions", "load_instructions"),
-    "harness.context.mentions": ("decode_mentions", "encode_mentions", "find_mentions"),
+    "harness.context.mentions": ("decode_mentions", "encode_mentions", "find_mentions", "plugin_mentions"),
     "harness.context.skills": (
         "Skill",
         "SkillRoot",
@@ -83,6 +90,7 @@ __all__ = [
     "HistoryLog",
     "Instructions",
     "LocalReader",
+    "Markers",
     "Marketplace",
     "MarketplaceError",
     "Namespaces",
@@ -113,6 +121,7 @@ __all__ = [
     "load_marketplace",
     "load_skills",
     "message",
+    "plugin_mentions",
     "project_skill_roots",
     "read_skill",
     "select_skills",

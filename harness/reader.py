@@ -66,8 +66,8 @@ class Reader(Protocol):
         """
 
 
-class LocalReader:
-    """The disk of this machine. Waits for it in threads."""
+class LocalReader(Struct, frozen=True):
+    """The disk of this machine; each is equal to each. Waits for it in threads."""
 
     async def metadata(self, path: str) -> Found | None:
         try:

@@ -97,14 +97,14 @@ async def load_skills(
     four for each skill. `namespaces`, as `harness.Namespaces`, adds the names of plugins. Raises what readers raise
     when a machine cannot be reached.
     """
-    resolvers: dict[int, NamespaceResolver] = {}
+    resolvers: dict[Reader, NamespaceResolver] = {}
     loads: list[_RootLoad] = []
     for root in roots:
         resolver = None
         if namespaces is not None:
-            resolver = resolvers.setdefault(id(root.reader), namespaces(root.reader))
+            resolver = resolvers.setdefault(root.reader, namespaces(root.reader))
         loads.append(_RootLoad(root, resolver))
-    real_paths: set[tuple[int, str]] = set()
+    real_paths: set[tuple[Reader, str]] = set()
     for load in loads:
         await load.run(real_paths)
     skills = sorted((each for load in loads for each in load.skills), key=_order)
@@ -188,15 +188,15 @@ class _RootLoad:
         self.errors: list[str] = []
         self.warnings: list[str] = []
 
-    async def run(self, real_paths: set[tuple[int, str]]) -> None:
+    async def run(self, real_paths: set[tuple[Reader, str]]) -> None:
         """Of files that are in `real_paths` already nothing is read; those of this root are added."""
         walk = await self._walk()
         if walk is None:
             return
         new: list[str] = []
         for path, real in await self._real_files(walk):
-            if (id(self._reader), real) not in real_paths:
-                real_paths.add((id(self._reader), real))
+            if (self._reader, real) not in real_paths:
+                real_paths.add((self._reader, real))
                 new.append(path)
         names = await self._plugins(walk, new)
         for skill in await for_each(lambda path: self._skill(path, names), new):

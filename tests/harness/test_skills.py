@@ -141,6 +141,14 @@ async def test_roots_and_order(reader: Reader, tmp_path: Path) -> None:
     assert [skill.path for skill in skills.skills[1:3]] == sorted(skill.path for skill in skills.skills[1:3])
 
 
+async def test_the_same_disk_has_the_same_files(tmp_path: Path) -> None:
+    """Lost: a name that two skills have, and so none, where two parts of a program read this disk."""
+    put(tmp_path / "a")
+    roots = [SkillRoot(str(tmp_path), "repo", LocalReader()), SkillRoot(f"{tmp_path}/", "user", LocalReader())]
+    (only,) = (await load_skills(roots, Namespaces)).skills
+    assert only.scope == "repo"
+
+
 async def test_skills_of_plugins(reader: Reader, tmp_path: Path) -> None:
     """Sections 4.5 and 5.3. The name is counted without that of the plugin."""
     sample = tmp_path / "plugins" / "sample"
