@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -131,7 +132,7 @@ async def test_a_large_file_is_not_read_whole(project: Path) -> None:
     """Section 4.4. Lost: memory, and minutes on a slow connection, to a log of that name."""
 
     class Counting(LocalReader):
-        limits: list[int] = []  # noqa: RUF012
+        limits: ClassVar[list[int]] = []
 
         async def read_at_most(self, path: str, limit: int) -> bytes:
             self.limits.append(limit)
