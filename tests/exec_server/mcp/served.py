@@ -60,12 +60,34 @@ def text_of(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
-async def waiting(client: McpClient, process_id: int, wanted: str) -> str:
-    """Look at a process until its output has what is wanted; all that it printed meanwhile."""
-    seen = ""
+async def running(client: McpClient, cmd: str, wanted: str, **arguments: Any) -> tuple[int, str]:
+    """Start a command that goes on, and look at it until it has printed what is wanted; its id, and all of that."""
+    found = await call(client, "exec_command", cmd=cmd, yield_time_ms=250, **arguments)
+    assert found["process_id"] is not None, found
+    return found["process_id"], await _until(client, found, found["process_id"], wanted)
+
+
+async def typed(client: McpClient, process_id: int, chars: str, wanted: str) -> str:
+    """Type, and look until what is wanted was printed; all that was printed."""
+    found = await call(client, "write_stdin", process_id=process_id, chars=chars, yield_time_ms=250)
+    return await _until(client, found, process_id, wanted)
+
+
+async def _until(client: McpClient, found: dict[str, Any], process_id: int, wanted: str) -> str:
+    seen = found["output"]
     async with asyncio.timeout(30):
         while wanted not in seen:
+            assert found["process_id"] is not None, f"it ended, with {seen!r}"
             found = await call(client, "write_stdin", process_id=process_id, yield_time_ms=250)
             seen += found["output"]
-            assert wanted in seen or found["process_id"] is not None, f"it ended, with {seen!r}"
-    return seen
+    return str(seen)
+
+
+async def asking(client: McpClient, cmd: str) -> dict[str, Any]:
+    """Start a command on a terminal, and look at it until it seems to wait for input; the last that was seen of it."""
+    found = await call(client, "exec_command", cmd=cmd, tty=True, yield_time_ms=1500)
+    async with asyncio.timeout(30):
+        while not found["waiting_for_input"]:
+            assert found["process_id"] is not None, found
+            found = await call(client, "write_stdin", process_id=found["process_id"], yield_time_ms=500)
+    return found

@@ -15,7 +15,7 @@ from exec_server.mcp.call import Call
 from exec_server.mcp.policy import Policy
 from exec_server.mcp.session import McpSession
 from exec_server.mcp.tools import TOOLS, carry_out
-from tests.exec_server.mcp.served import LOCAL, call, refused, served, text_of, waiting
+from tests.exec_server.mcp.served import LOCAL, asking, call, refused, running, served, text_of, typed
 from tests.support.program import alive, eventually
 
 pytestmark = pytest.mark.anyio
@@ -44,8 +44,8 @@ async def test_a_prompt_is_told_and_answered() -> None:
     """Lost: the model waits for ever for a command that waits for it."""
     async with served() as client:
         script = "printf 'Password: '; read -r p; echo got $p"
-        found = await call(client, "exec_command", cmd=script, tty=True, yield_time_ms=2000)
-        assert found["waiting_for_input"] and found["last_line"] == "Password:"
+        found = await asking(client, script)
+        assert found["last_line"] == "Password:"
         assert "write_stdin" in found["notice"]
         listed = (await call(client, "list_processes"))["processes"]
         assert [(each["process_id"], each["waiting_for_input"]) for each in listed] == [(found["process_id"], True)]
@@ -69,8 +69,7 @@ async def test_an_editor_that_waits_is_driven_by_its_screen(tmp_path: Path) -> N
     file.write_text("first line\n")
     async with served() as client:
         cmd = f"TERM=xterm vim -u NONE -N {file}"
-        found = await call(client, "exec_command", cmd=cmd, tty=True, yield_time_ms=2500)
-        assert found["process_id"] is not None and found["waiting_for_input"]
+        found = await asking(client, cmd)
         screen = await call(client, "read_screen", process_id=found["process_id"])
         assert screen["rows"][0] == "first line" and screen["cursor"] == {"row": 0, "col": 0, "visible": True}
         found = await call(
@@ -83,12 +82,12 @@ async def test_an_editor_that_waits_is_driven_by_its_screen(tmp_path: Path) -> N
 async def test_a_command_that_goes_on_is_ended() -> None:
     """Lost: processes of which the model believes that they are gone."""
     async with served() as client:
-        found = await call(client, "exec_command", cmd="sleep 1000 & echo $!; wait", yield_time_ms=500)
-        child = int(found["output"])
-        ended = await call(client, "terminate_process", process_id=found["process_id"])
+        process_id, output = await running(client, "sleep 1000 & echo $!; wait", "\n")
+        child = int(output)
+        ended = await call(client, "terminate_process", process_id=process_id)
         assert ended["exit_code"] == 137
         await eventually(lambda: not alive(child), "the descendant is gone")
-        assert "is finished" in await refused(client, "terminate_process", process_id=found["process_id"])
+        assert "is finished" in await refused(client, "terminate_process", process_id=process_id)
 
 
 async def test_a_cancelled_call_interrupts_its_command(tmp_path: Path) -> None:
@@ -238,18 +237,16 @@ async def test_every_tool_is_listed_with_its_schemas() -> None:
 
 async def test_signals_reach_a_terminal() -> None:
     async with served() as client:
-        found = await call(client, "exec_command", cmd="echo up; sleep 1000", tty=True, yield_time_ms=500)
-        done = await call(client, "write_stdin", process_id=found["process_id"], chars="\x03")
+        process_id, _ = await running(client, "echo up; sleep 1000", "up", tty=True)
+        done = await call(client, "write_stdin", process_id=process_id, chars="\x03", yield_time_ms=20_000)
         assert done["exit_code"] == 128 + signal.SIGINT
 
 
 async def test_output_since_the_last_look_comes_once() -> None:
     async with served() as client:
-        found = await call(client, "exec_command", cmd="cat", tty=True, yield_time_ms=250)
-        await call(client, "write_stdin", process_id=found["process_id"], chars="one\n", yield_time_ms=250)
-        seen = await call(client, "write_stdin", process_id=found["process_id"], chars="two\n", yield_time_ms=250)
-        assert "one" not in seen["output"]
-        await call(client, "write_stdin", process_id=found["process_id"], chars="\x04")
+        process_id, _ = await running(client, "stty -echo; echo ready; cat", "ready", tty=True)
+        assert await typed(client, process_id, "one\n", "one") == "one\r\n"
+        assert await typed(client, process_id, "two\n", "two") == "two\r\n"
 
 
 async def test_what_is_over_is_forgotten() -> None:
@@ -262,10 +259,3 @@ async def test_what_is_over_is_forgotten() -> None:
         assert len(session.activities) <= 2
     finally:
         await session.close()
-
-
-async def test_waiting_helper_sees_late_output() -> None:
-    """A command that prints later is looked at until it has."""
-    async with served() as client:
-        found = await call(client, "exec_command", cmd="sleep 0.6; echo late", yield_time_ms=250)
-        assert "late" in await waiting(client, found["process_id"], "late")

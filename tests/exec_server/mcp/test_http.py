@@ -16,7 +16,7 @@ import pytest
 from mcp import Client as McpClient
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.exec_server.mcp.served import call, refused
+from tests.exec_server.mcp.served import call, refused, running
 from tests.support.program import ROOT, alive, eventually
 
 pytestmark = pytest.mark.anyio
@@ -89,10 +89,10 @@ def _messages(stream: str) -> list[dict[str, Any]]:
 async def test_sessions_have_processes_of_their_own(url: str) -> None:
     """Lost: one agent types into the shell of another."""
     async with McpClient(url, mode="legacy") as one, McpClient(url, mode="legacy") as two:
-        found = await call(one, "exec_command", cmd="echo $$; exec sleep 1000", yield_time_ms=500)
-        pid = int(found["output"])
+        process_id, output = await running(one, "echo $$; exec sleep 1000", "\n")
+        pid = int(output)
         for tool in ("write_stdin", "terminate_process", "read_screen"):
-            assert "unknown process id" in await refused(two, tool, process_id=found["process_id"])
+            assert "unknown process id" in await refused(two, tool, process_id=process_id)
         assert (await call(two, "list_processes"))["processes"] == []
         assert (await two.list_resources()).resources == []
         assert alive(pid)
@@ -138,14 +138,18 @@ async def test_a_session_outlives_its_connections(url: str) -> None:
         found = (await ours.call(1, "exec_command", cmd="cat", tty=True, yield_time_ms=250))["structuredContent"]
         async with httpx2.AsyncClient() as other:
             ours.http = other
-            looked = await ours.call(2, "write_stdin", process_id=found["process_id"], chars="\x04")
+            looked = await ours.call(
+                2, "write_stdin", process_id=found["process_id"], chars="\x04", yield_time_ms=20_000
+            )
             assert looked["structuredContent"]["exit_code"] == 0
 
 
-async def test_a_session_ends_when_it_is_told_to(url: str) -> None:
+async def test_a_session_ends_when_it_is_told_to(url: str, tmp_path: Path) -> None:
     async with raw_session(url) as ours:
-        result = await ours.call(1, "exec_command", cmd="echo $$; exec sleep 1000", yield_time_ms=500)
-        pid = int(result["structuredContent"]["output"])
+        pid_file = tmp_path / "pid"
+        await ours.call(1, "exec_command", cmd=f"echo $$ > {pid_file}; exec sleep 1000", yield_time_ms=250)
+        await eventually(lambda: pid_file.exists() and pid_file.read_text().strip(), "it has begun")
+        pid = int(pid_file.read_text())
         assert (await ours.http.delete(url, headers=ours.headers)).status_code == 200
         await eventually(lambda: not alive(pid), "its processes are gone")
         answer = await ours.http.post(url, headers=ours.headers, json=ours.message(2, "list_processes"))

@@ -13,7 +13,7 @@ import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from exec_server.mcp.policy import Policy
-from tests.exec_server.mcp.served import call, program, served
+from tests.exec_server.mcp.served import call, program, running, served, typed
 from tests.support.program import eventually
 
 pytestmark = pytest.mark.anyio
@@ -30,17 +30,15 @@ def _given_up_later() -> Iterator[None]:
 async def test_output_is_read_from_a_cursor_on() -> None:
     """Lost: a person who looks on sees nothing, or all of it again and again."""
     async with served() as client:
-        found = await call(
-            client, "exec_command", cmd="echo one; read x; echo two; read x", tty=True, yield_time_ms=500
-        )
-        uri = f"process://{found['process_id']}/output"
+        process_id, _ = await running(client, "echo one; read x; echo two; read x", "one\r\n", tty=True)
+        uri = f"process://{process_id}/output"
         assert {str(each.uri) for each in (await client.list_resources()).resources} == {
             uri,
             uri.replace("output", "screen"),
         }
         (first,) = (await client.read_resource(uri)).contents
         assert first.text == "one\r\n" and first.meta is not None
-        await call(client, "write_stdin", process_id=found["process_id"], chars="\n", yield_time_ms=500)
+        await typed(client, process_id, "\n", "two\r\n")
         (second,) = (await client.read_resource(f"{uri}?after={first.meta['exec-server/cursor']}")).contents
         assert second.text == "\r\ntwo\r\n" and second.meta is not None
         (none,) = (await client.read_resource(f"{uri}?after={second.meta['exec-server/cursor']}")).contents
