@@ -1,0 +1,1 @@
+"""What the page takes unchanged from npm: `web/vendor/`."""
