@@ -7,6 +7,7 @@ ExecServerError
 │   ├── UnknownProcess
 │   ├── ProcessExists
 │   ├── ModeNotAllowed
+│   ├── NotPermitted
 │   └── AccessDenied
 ├── MethodNotFound          -32601
 ├── InvalidParams           -32602
@@ -99,6 +100,13 @@ class ModeNotAllowed(InvalidRequest):
 
     def __init__(self, mode: str, other: str) -> None:
         super().__init__(f"this server takes no starts of mode {mode}, only {other}", {"kind": "modeNotAllowed"})
+
+
+class NotPermitted(InvalidRequest):
+    """What this connection may not ask, because it was let in to watch and nothing else."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, {"kind": "notPermitted"})
 
 
 class AccessDenied(InvalidRequest):

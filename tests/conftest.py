@@ -21,6 +21,9 @@ settings.register_profile(
 )
 settings.load_profile("here")
 
+# They need a browser, and Playwright: `make test-browser` runs them.
+collect_ignore = [] if os.environ.get("EXEC_SERVER_BROWSER_TESTS") else ["browser"]
+
 
 @pytest.fixture
 def anyio_backend() -> str:

@@ -33,6 +33,7 @@ class BufferedTransport:
 
     subprotocol: str | None = None
     resumable: bool = True
+    watches: str | None = None
 
     def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, defer: Defer | None) -> None:
         self.peer = peer

@@ -73,6 +73,7 @@ from transport.interface import (
 )
 from transport.pending import PendingRequests, subject, void_with_process, void_with_service, why
 from transport.tracing import Tracer
+from transport.watcher import as_watcher
 
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
@@ -258,6 +259,8 @@ class BridgeActor(BaseActor):
         if kind is None or (kind is ProcessScreenParams and not self._settings.screen):
             raise self._dialect.unknown_method(request.method)
         params = self._codec.decode_params(kind, request.params)
+        if self._transport.watches is not None:
+            params = as_watcher(self._transport.watches, request.method, params)
         if isinstance(params, InitializeParams):
             self._initialize(request, params)
             return

@@ -59,6 +59,8 @@ class Transport(Protocol):
     subprotocol: str | None
     """The subprotocol that was chosen, if any, which decides the encoding: on a WebSocket the client chooses it, on
     stdio whoever starts the server."""
+    watches: str | None
+    """The `observeId` that its client may watch, and nothing else; None: it may do everything."""
     resumable: bool
     """False where a cut connection cannot come back (stdio): its session ends with it."""
 

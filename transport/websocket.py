@@ -47,6 +47,10 @@ FRAGMENT_ABOVE: Final = 4 * 1024 * 1024
 FRAGMENT: Final = 1024 * 1024
 CLOSE_SECONDS: Final = 1.5
 """How long we wait for the peer's Close frame, and for the end of its data after it."""
+ANSWER_SECONDS: Final = 60.0
+"""How long a peer may take for an HTTP answer that is no `SMALL_ANSWER`."""
+SMALL_ANSWER: Final = 8192
+"""Bytes of an HTTP answer that fit into any socket's buffer."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks for a hang-up while reading is paused."""
 UNSENT_PONGS: Final = 256
@@ -288,14 +292,17 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             return False
         request, has_body = parsed
         answer = handshake.refusal(request, has_body, self._admission, self._local, self._address)
+        if isinstance(answer, Refusal):
+            self._refuse(answer)
+            return False
         if answer is not None:
             self._answer(answer, with_body=request.method != "HEAD")
             return False
-        grant = self._admission.judge_token(request.headers.get_all("Authorization"), self._address)
-        if isinstance(grant, Refusal):
-            self._refuse(grant)
+        entry = self._admission.judge_upgrade(request.headers, self._address)
+        if isinstance(entry, Refusal):
+            self._refuse(entry)
             return False
-        self.grant = grant
+        self.grant, self.watches = entry
         response = library.accept(request)
         if response.status_code != 101:
             self._answer(handshake.Answer(response.status_code, bytes(response.body).decode()))
@@ -322,7 +329,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
 
     def _answer(self, answer: handshake.Answer, with_body: bool = True) -> None:
         self._out.append(answer.encode(with_body))
-        self._linger()
+        self._linger(CLOSE_SECONDS if len(self._out[-1]) < SMALL_ANSWER else ANSWER_SECONDS)
 
     def _refuse(self, stranger: Refusal) -> None:
         """Let the client not in, and not know at once."""
@@ -598,7 +605,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._emit_closed(reason if self._state is _State.OPEN else self._reason)
         self._linger()
 
-    def _linger(self) -> None:
+    def _linger(self, seconds: float = CLOSE_SECONDS) -> None:
         self._state = _State.LINGERING
         self._cancel_timers()
         self._waiting.clear()
@@ -608,7 +615,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
-        self._timer = self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
+        self._timer = self._loop.call_later(seconds, self._transport.abort)
         try:
             self._transport.write_eof()
         except (OSError, NotImplementedError):  # reset in the meantime; TLS cannot be half-closed

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from exec_server.server.config import Config
 from transport.admission.auth import LEAST_SECRET_BYTES, Authenticator, CapabilityToken, SignedBearerToken
 from transport.admission.rules import Admission
+from transport.admission.web import WebAccess
 from transport.listen import ListenUrlError, StdioUrl, UnixUrl, WebSocketUrl
 
 if TYPE_CHECKING:
@@ -57,6 +58,25 @@ def admission_of(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> Admi
         own_user_only=told_apart and not config.allow_other_users,
         max_connections=config.max_connections,
     )
+
+
+def web_access_of(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> WebAccess | None:
+    """The rules of the page, None without `--web`. Raises AccessError where there can be no page."""
+    if not config.web:
+        if config.web_origin:
+            raise AccessError("`--web-origin` needs `--web`")
+        return None
+    if not isinstance(url, WebSocketUrl):
+        raise AccessError(f"`--web` needs a port that a browser can reach, `--listen ws://IP:PORT`, not {url}")
+    if config.tls_client_ca:
+        raise AccessError("`--web` and `--tls-client-ca` do not go together: a page comes in by its cookie")
+    from exec_server.server.page import static_files
+
+    try:
+        files = static_files()
+    except OSError as error:
+        raise AccessError(f"`--web`: {error}") from None
+    return WebAccess(files, encrypted=url.scheme == "wss", origins=config.web_origin)
 
 
 def warn_of_open_doors(config: Config, url: StdioUrl | WebSocketUrl | UnixUrl) -> None:

@@ -49,6 +49,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tls_client_ca: str = ""
     allow_origin: tuple[str, ...] = ()
     allow_host: tuple[str, ...] = ()
+    web: bool = False
+    web_origin: tuple[str, ...] = ()
     allow_other_users: bool = False
     allow_unauthenticated: bool = False
     max_connections: int = 10_000
@@ -166,6 +168,15 @@ def _name(text: str) -> str:
     return text.strip().lower()
 
 
+def _origin(text: str) -> str:
+    from urllib.parse import urlsplit
+
+    url = urlsplit(text.strip().lower())
+    if url.scheme not in ("http", "https") or not url.netloc or f"{url.scheme}://{url.netloc}" != text.strip().lower():
+        raise ValueError(f"invalid origin {text!r}; expected https://HOST or https://HOST:PORT")
+    return f"{url.scheme}://{url.netloc}"
+
+
 OPTIONS: tuple[Option, ...] = (
     Option("config", str, "FILE", "settings in TOML, one key for each flag, with underscores"),
     Option("listen", str, "URL", "stdio://, ws://IP:PORT, wss://IP:PORT (port 0: any free), unix:///PATH, systemd:"),
@@ -204,6 +215,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("tls_client_ca", str, "FILE", "clients must have a certificate of these authorities, PEM", live=True),
     Option("allow_origin", _name, "ORIGIN", "an origin whose web pages may connect", many=True, live=True),
     Option("allow_host", _name, "NAME", "one more name that a Host header may have", many=True, live=True),
+    Option("web", _yes_or_no, "YES|NO", "serve a page with terminals on the same port, and print its URL"),
+    Option("web_origin", _origin, "ORIGIN", "an origin under which a proxy shows the page", many=True),
     Option("allow_other_users", _yes_or_no, "YES|NO", "let all users of this machine connect"),
     Option("allow_unauthenticated", _yes_or_no, "YES|NO", "serve the network without asking for tokens"),
     Option("max_connections", _count, "N", "how many WebSocket connections there may be", live=True),

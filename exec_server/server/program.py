@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.session.audit import append_to
 from exec_server.server import config, logs
-from exec_server.server.access import AccessError, admission_of, tls_of, warn_of_open_doors
+from exec_server.server.access import AccessError, admission_of, tls_of, warn_of_open_doors, web_access_of
 from exec_server.server.config import Config, ConfigError
 from exec_server.server.dump import Dumper
 from exec_server.server.process_setup import Measures
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from exec_server.server.metrics_port import MetricsPort
     from exec_server.server.tracing import OpenTelemetry
 
+PAGE_URL = WebSocketUrl("127.0.0.1", 8765)
+"""Where a server with a page listens unless it is told where."""
 LEAVING_S = 0.5
 """How long the guardian may take to end what a server leaves that could not end by itself, in seconds."""
 LAST_BYTES_S = 1.5
@@ -128,7 +130,11 @@ def entrance_of(settings: Config) -> Entrance:
     url, sock = parse_listen_url(settings.listen), None
     if isinstance(url, SystemdUrl):
         sock, url = take_socket(encrypted=bool(settings.tls_cert))
-    return Entrance(url, admission_of(settings, url), tls_of(settings, url), sock)
+    if settings.web and isinstance(url, StdioUrl):
+        url = PAGE_URL
+    admission = admission_of(settings, url)
+    admission.web = web_access_of(settings, url)
+    return Entrance(url, admission, tls_of(settings, url), sock)
 
 
 def fail(message: str, status: int = 1) -> int:
@@ -224,5 +230,16 @@ def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
     )
     warn_of_open_doors(settings, entrance.url)
     print(listener.url, flush=True)
+    if entrance.admission.web is not None:
+        print(page_url(listener.url, entrance.admission), flush=True)
     print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
     return listener
+
+
+def page_url(listening: str, admission: Admission) -> str:
+    """Where a browser finds the page. It has a one-time code in its fragment, which is in no request and no log; where
+    tokens are asked for the page asks for one instead."""
+    assert admission.web is not None
+    origin = min(admission.web.origins, default=listening.replace("ws", "http", 1))
+    origin = origin.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return f"{origin}/" if admission.authenticator is not None else f"{origin}/#code={admission.web.first_code()}"

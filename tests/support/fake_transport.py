@@ -38,6 +38,7 @@ class FakeTransport:
         self.peer = "exec-server fake"
         self.subprotocol = subprotocol
         self.resumable = resumable
+        self.watches: str | None = None
         self.reading = True
         self.alive = True
         self.silent_since = math.inf

@@ -27,18 +27,18 @@ HEAD_SECONDS: Final = 10.0
 
 
 class Answer(NamedTuple):
-    """An HTTP response that ends the connection."""
+    """An HTTP response that ends the connection. A body of bytes has its type among the headers."""
 
     status: int
-    text: str = ""
+    text: str | bytes = ""
     headers: tuple[tuple[str, str], ...] = ()
 
     def encode(self, with_body: bool = True) -> bytes:
         """The bytes on the wire; a HEAD request is answered without the body."""
-        body = self.text.encode()
+        body = self.text.encode() if isinstance(self.text, str) else self.text
         lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in self.headers]
-        if body:
+        if body and isinstance(self.text, str):
             lines.append("content-type: text/plain; charset=utf-8")
         lines += [f"content-length: {len(body)}", "connection: close", f"date: {formatdate(usegmt=True)}"]
         head = "\r\n".join([*lines, "", ""]).encode("latin-1")
@@ -81,8 +81,8 @@ def parse_head(protocol: ServerProtocol, head: bytes) -> tuple[Request, bool] | 
     return None
 
 
-def refusal(request: Request, has_body: bool, admission: Admission, local: str, peer: str) -> Answer | None:
-    """What is answered instead of an upgrade; None for an upgrade that may go on if its token is good.
+def refusal(request: Request, has_body: bool, admission: Admission, local: str, peer: str) -> Answer | Refusal | None:
+    """What is answered instead of an upgrade; None for an upgrade that may go on if its token or cookie is good.
 
     Origin and Host are judged first, on every path: a web page must not even learn that somebody listens here.
     `local` is the address that was connected to, `peer` who did.
@@ -94,6 +94,9 @@ def refusal(request: Request, has_body: bool, admission: Admission, local: str, 
     answer = health(path, request.method, not admission.ending)
     if answer is not None:
         return answer
+    if admission.web is not None and (path != "/" or not _asks_for_upgrade(request)):
+        page = admission.judge_page(request, has_body, peer)
+        return page if isinstance(page, Refusal) else Answer(page.status, page.body, page.headers)
     if path != "/":
         return Answer(404)
     wrong = _upgrade_fault(request.method, request.protocol, request.headers)
@@ -104,7 +107,9 @@ def refusal(request: Request, has_body: bool, admission: Admission, local: str, 
 
 def stranger(request: Request, admission: Admission, local: str, peer: str) -> Answer | None:
     """What a request is answered that comes from a web page, or is meant for somebody else."""
-    found = admission.judge_origin(request.headers.get_all("Origin"), peer)
+    found = None
+    if not admission.is_own_page(request.headers):
+        found = admission.judge_origin(request.headers.get_all("Origin"), peer)
     if found is None:
         found = admission.judge_host(request.headers.get_all("Host"), local, peer)
     return None if found is None else answer_to(found)
@@ -122,6 +127,10 @@ def health(path: str, method: str, ready: bool) -> Answer | None:
 def answer_to(stranger: Refusal) -> Answer:
     """What somebody is told who is not let in."""
     return Answer(stranger.status, stranger.text)
+
+
+def _asks_for_upgrade(request: Request) -> bool:
+    return "Upgrade" in request.headers or "Sec-WebSocket-Key" in request.headers
 
 
 def _upgrade_fault(method: str, version: str, headers: Headers) -> Answer | None:

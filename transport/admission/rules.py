@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, NamedTuple
 
+from websockets.datastructures import Headers
+from websockets.http11 import Request
+
 from actors.system.limit_warnings import LimitWarnings
 from transport.admission.auth import Authenticator, DeniedError, Grant
 from transport.admission.throttle import FailureThrottle
+from transport.admission.web import Denied, WebAccess, WebAnswer
 
 LOCAL_NAMES: Final = frozenset(("localhost", "127.0.0.1", "::1"))
 
@@ -26,6 +30,14 @@ class Refusal(NamedTuple):
     status: int
     text: str
     delay: float = 0.0
+
+
+class Entry(NamedTuple):
+    """Somebody who was let in: by which grant, where a token was asked for, and which `observeId` they may watch and
+    nothing else, or None: they may do everything."""
+
+    grant: Grant | None = None
+    watches: str | None = None
 
 
 @dataclass
@@ -50,6 +62,8 @@ class Admission:
     """How many there are."""
     refusals: int = 0
     """How many there was no room for."""
+    web: WebAccess | None = None
+    """Rules of the page that is served beside the WebSocket; None: there is none."""
     ending: bool = False
     """Whether nobody new is served any more."""
     brake: FailureThrottle = field(default_factory=FailureThrottle)
@@ -57,10 +71,17 @@ class Admission:
 
     def judge_origin(self, origins: Sequence[str], peer: str) -> Refusal | None:
         """A web page sends its origin (RFC 6454, 7), and nobody else should. It learns nothing from the answer."""
-        if not origins or (len(origins) == 1 and origins[0].strip().lower() in self.origins):
+        if not origins or self._is_allowed(origins):
             return None
         self._note(peer, f"a web page of origin {origins[0][:LOGGED]!r}")
         return Refusal(403, "")
+
+    def is_own_page(self, headers: Headers) -> bool:
+        """Whether a request is from our own page, which needs its cookie for all that it does."""
+        return self.web is not None and self.web.own_origin(headers) is not None
+
+    def _is_allowed(self, origins: Sequence[str]) -> bool:
+        return len(origins) == 1 and origins[0].strip().lower() in self.origins
 
     def judge_host(self, hosts: Sequence[str], local: str, peer: str) -> Refusal | None:
         """A name that an attacker has pointed at this address (DNS rebinding) is none of ours."""
@@ -69,17 +90,39 @@ class Admission:
         name = host_name(hosts[0]) if len(hosts) == 1 else None
         if name is not None and (name == local or name in LOCAL_NAMES or name in self.hosts):
             return None
+        if self.web is not None and name in self.web.hosts:
+            return None
         self._note(peer, f"a request for host {', '.join(hosts)[:LOGGED]!r}")
         return Refusal(403, "The Host header does not name this server; --allow-host adds names")
 
+    def judge_upgrade(self, headers: Headers, peer: str) -> Entry | Refusal:
+        """Who lets an upgrade in: the cookie of our own page, or a token, where one is asked for."""
+        origins = headers.get_all("Origin")
+        if self.web is not None and origins and not self._is_allowed(origins):
+            visitor = self.web.upgrade(headers, self.authenticator)
+            return (
+                self._refused(visitor, peer) if isinstance(visitor, Denied) else Entry(visitor.grant, visitor.watches)
+            )
+        grant = self.judge_token(headers.get_all("Authorization"), peer)
+        return grant if isinstance(grant, Refusal) else Entry(grant)
+
     def judge_token(self, authorization: Sequence[str], peer: str) -> Grant | Refusal | None:
-        """What lets an upgrade in: None where no token is asked for."""
+        """What lets a program in: None where no token is asked for."""
         if self.authenticator is None:
             return None
         try:
             return self.authenticator.judge(authorization)
         except DeniedError as denied:
-            return Refusal(401, str(denied), self._note(peer, str(denied), hold=True))
+            return self._refused(Denied(str(denied)), peer)
+
+    def judge_page(self, request: Request, has_body: bool, peer: str) -> WebAnswer | Refusal:
+        """What a request for the page is answered, of which there has to be one."""
+        assert self.web is not None
+        answer = self.web.answer(request, has_body, self.authenticator)
+        return self._refused(answer, peer) if isinstance(answer, Denied) else answer
+
+    def _refused(self, denied: Denied, peer: str) -> Refusal:
+        return Refusal(401, denied.text, self._note(peer, denied.text, hold=True))
 
     def judge_user(self, trusted: bool, uid: int | None, peer: str) -> Refusal | None:
         """The user at the other end; `uid` None: nobody knows."""

@@ -7,6 +7,7 @@
 import { JSON_CODEC, MSGPACK_CODEC } from './codec.js';
 import { Demultiplexer } from './demultiplexer.js';
 import { UnknownProcess } from './errors.js';
+import { randomId } from './ids.js';
 import { Process } from './process.js';
 import { Session } from './session.js';
 import { startParams } from './start.js';
@@ -199,7 +200,7 @@ export class ExecServerClient extends EventTarget {
    */
   async watch(processId, { sessionId, observeId, after }) {
     const foreign = { processId, sessionId, observeId };
-    const entry = this.#demultiplexer.add(crypto.randomUUID(), foreign, after);
+    const entry = this.#demultiplexer.add(randomId(), foreign, after);
     try {
       const found = sessionId === undefined ? undefined : await this.#find(processId, sessionId);
       await entry.attach();

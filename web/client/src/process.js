@@ -5,6 +5,7 @@
  */
 
 import { OutputGap, StdinClosed, TransportDisconnected } from './errors.js';
+import { randomId } from './ids.js';
 import { EVERYTHING } from './inbox.js';
 
 /** @typedef {import('./demultiplexer.js').Entry} Entry */
@@ -39,7 +40,7 @@ export class Process {
   /** @type {Record<string, ReadableStream<Uint8Array>>} */
   #streams = {};
   #writing = Promise.resolve();
-  #writePrefix = crypto.randomUUID();
+  #writePrefix = randomId();
   #writes = 0;
   /** @type {Set<{size: number, promise: Promise<unknown>}>} */
   #unanswered = new Set();

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { randomId } from './ids.js';
+
 /** @typedef {import('./protocol.js').EnvironmentInfo} EnvironmentInfo */
 /** @typedef {import('./protocol.js').StartParams} StartParams */
 
@@ -43,7 +45,7 @@ export function startParams(machine, argv, options) {
   if (!Array.isArray(argv)) {
     throw new TypeError(`argv is an array of strings, not ${typeof argv}; for a command line: ['sh', '-c', LINE]`);
   }
-  const { processId = crypto.randomUUID(), tty = false, stdin = false, cwd, env, envPolicy, ...others } = options;
+  const { processId = randomId(), tty = false, stdin = false, cwd, env, envPolicy, ...others } = options;
   return {
     processId,
     argv,

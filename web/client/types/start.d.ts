@@ -13,11 +13,6 @@ export function startParams(machine: EnvironmentInfo, argv: string[], options: S
  * @param {string} path
  */
 export function uriOn(machine: EnvironmentInfo, path: string): string;
-/**
- * Options of a start in the params of the wire. Pure.
- *
- * @module
- */
 /** @typedef {import('./protocol.js').EnvironmentInfo} EnvironmentInfo */
 /** @typedef {import('./protocol.js').StartParams} StartParams */
 /**
