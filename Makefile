@@ -6,7 +6,7 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-real-client test-web test-mcp test-slow soak fuzz flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-web test-browser web-vendor test-mcp test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -30,12 +30,22 @@ test-real-client: $(VENV)/.installed
 # The JavaScript client: its types, and its tests with Node 22; needs npm, the first time, and 210 MB in
 # ~/.cache/exec-server-tests.
 test-web: $(VENV)/.installed
+	$(BIN)/python -m tests.web_vendor --check
 	$(BIN)/python -m tests.web_client
 
 # The MCP server with the clients of others: the MCP Inspector, the protocol's conformance tests and the Codex CLI, and its
 # figures; needs npm, the first time, and 760 MB in ~/.cache/exec-server-tests.
 test-mcp: $(VENV)/.installed
 	$(BIN)/python -m tests.exec_server.mcp.clients
+
+# The page in a real Chromium; needs Debian's packages chromium, nginx-light and vim, and npm.
+test-browser: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	EXEC_SERVER_BROWSER_TESTS=yes $(BIN)/python -m pytest tests/browser --timeout 120 -n 2 $(PYTEST_ARGS)
+
+# What the page takes unchanged from npm, in the versions of tests/web_vendor/packages.py.
+web-vendor: $(VENV)/.installed
+	$(BIN)/python -m tests.web_vendor --renew
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
