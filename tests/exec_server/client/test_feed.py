@@ -135,6 +135,7 @@ def play(actions: list[str], capacity: int, page: int) -> World:
 @example(["cut", "print", "print", "exit", "close", "resume"], 1, 1)
 @example(["cut", "print", "print", "exit", "print", "print", "resume", "print", "ask", "hear", "answer"], 3, 1)
 @example(["cut", "exit", "print", "print", "resume", "ask", "answer", "close", "hear"], 1, 100)
+@example(["exit", "cut", "print", "resume", "close"], 1, 1)
 @settings(max_examples=500)
 def test_every_event_is_told_once_or_is_in_a_gap(actions: list[str], chunks: int, pages: int) -> None:
     """Lost: output, or trust in what is told to be missing."""
