@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from exec_server.cli.detached_process import found
-from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.exit_status import NOT_RUN, outcome
 from exec_server.cli.foreground import Foreground
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
-from exec_server.cli.terminal import Terminal, interactive, size
+from exec_server.cli.target import TokenFile, Url, connected, detachable_url, target_of
+from exec_server.cli.terminal import LocalTerminal, interactive, size
 from exec_server.client.environments_file import ServerTarget
 
 
@@ -28,10 +28,10 @@ def attach(id: str, /, *, url: Url = None, token_file: TokenFile = None, session
 
 
 async def _attach(target: ServerTarget, process_id: str, session: str | None) -> int:
-    store = KeptSessions(kept_url(target))
+    store = DetachedSessions(detachable_url(target))
     async with connected(target) as client:
         process = await found(client, store, process_id, session)
-        terminal = Terminal() if process.tty and interactive() else None
+        terminal = LocalTerminal() if process.tty and interactive() else None
         now = size() if terminal is not None else None
         if now is not None:
             await process.resize(*now)

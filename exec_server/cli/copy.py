@@ -36,7 +36,7 @@ class Item(Struct, frozen=True):
     size: int
 
 
-class Plan(Struct):
+class CopyPlan(Struct):
     """What to copy: folders to make, in order, then files; and what cannot be copied, with the reason."""
 
     folders: list[str] = msgspec.field(default_factory=list)
@@ -49,7 +49,7 @@ class Transfer(Protocol):
 
     async def is_folder(self, destination: str) -> bool: ...
 
-    async def plan(self, plan: Plan, source: str, destination: str, recursive: bool) -> None:
+    async def plan(self, plan: CopyPlan, source: str, destination: str, recursive: bool) -> None:
         """Append what has to be done. Raises CliError for a folder without `recursive`."""
 
     async def mkdir(self, destination: str) -> None: ...
@@ -68,10 +68,10 @@ class Upload:
         found = await metadata(self._files, destination)
         return found is not None and found.is_directory
 
-    async def plan(self, plan: Plan, source: str, destination: str, recursive: bool) -> None:
+    async def plan(self, plan: CopyPlan, source: str, destination: str, recursive: bool) -> None:
         self._plan(plan, source, destination, recursive, 0)
 
-    def _plan(self, plan: Plan, source: str, destination: str, recursive: bool, depth: int) -> None:
+    def _plan(self, plan: CopyPlan, source: str, destination: str, recursive: bool, depth: int) -> None:
         found = os.stat(source)
         if stat.S_ISREG(found.st_mode):
             plan.files.append(Item(source, destination, found.st_size))
@@ -140,7 +140,7 @@ class Download:
     async def is_folder(self, destination: str) -> bool:
         return os.path.isdir(destination)
 
-    async def plan(self, plan: Plan, source: str, destination: str, recursive: bool) -> None:
+    async def plan(self, plan: CopyPlan, source: str, destination: str, recursive: bool) -> None:
         await plan_remote(self._files, plan, source, destination, recursive)
 
     async def mkdir(self, destination: str) -> None:
@@ -187,7 +187,7 @@ class RemoteCopy:
         found = await metadata(self._files, destination)
         return found is not None and found.is_directory
 
-    async def plan(self, plan: Plan, source: str, destination: str, recursive: bool) -> None:
+    async def plan(self, plan: CopyPlan, source: str, destination: str, recursive: bool) -> None:
         await plan_remote(self._files, plan, source, destination, recursive)
 
     async def mkdir(self, destination: str) -> None:
@@ -198,7 +198,9 @@ class RemoteCopy:
         advance(item.size)
 
 
-async def plan_remote(files: Files, plan: Plan, source: str, destination: str, recursive: bool, depth: int = 0) -> None:
+async def plan_remote(
+    files: Files, plan: CopyPlan, source: str, destination: str, recursive: bool, depth: int = 0
+) -> None:
     """Append what is to be copied of a path on the server."""
     found = await files.metadata(source)
     if found.is_file:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from exec_server.cli.copy import Download, Plan, RemoteCopy, Transfer, Upload
+from exec_server.cli.copy import CopyPlan, Download, RemoteCopy, Transfer, Upload
 from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
 from exec_server.cli.progress import Progress, progress
 from exec_server.cli.target import TokenFile, Url, connected, target_of
@@ -95,7 +95,7 @@ async def _copy_all(transfer: Transfer, sources: list[str], destination: str, re
     into = await transfer.is_folder(target)
     if not into and (len(sources) > 1 or target.endswith("/")):
         raise CliError(f"{destination}: there is no such folder")
-    plan = Plan()
+    plan = CopyPlan()
     for source in sources:
         path = source.removeprefix(":")
         name = os.path.basename(os.path.normpath(path))

@@ -8,11 +8,11 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from exec_server.cli.detached_sessions import Kept, KeptSessions
+from exec_server.cli.detached_sessions import DetachedSession, DetachedSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import CliError
-from exec_server.cli.run import Wanted, started
-from exec_server.cli.target import connected, kept_url
+from exec_server.cli.run import RunRequest, started
+from exec_server.cli.target import connected, detachable_url
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget
 from protocol.errors import InvalidRequest, SessionAttached
@@ -24,15 +24,15 @@ ATTACHED_S = 10.0
 AGAIN_S = 0.2
 
 
-async def detach(target: ServerTarget, wanted: Wanted, name: str, keep: float | None) -> int:
+async def detach(target: ServerTarget, wanted: RunRequest, name: str, keep: float | None) -> int:
     """Start the command, print its id, and leave."""
-    store = KeptSessions(kept_url(target))
+    store = DetachedSessions(detachable_url(target))
     async with store.locked():
         sessions = store.load()
         kept = sessions.get(name)
         async with _session(target, name, kept, keep or KEEP_S) as client:
             if kept is None or kept.session_id != client.session_id:
-                store.save({**sessions, name: Kept(client.session_id, keep or KEEP_S)})
+                store.save({**sessions, name: DetachedSession(client.session_id, keep or KEEP_S)})
             elif keep not in (None, kept.keep):
                 text = (
                     f"session {name} is kept for {shown(kept.keep)} already: leave --keep out, or name another session"
@@ -45,7 +45,9 @@ async def detach(target: ServerTarget, wanted: Wanted, name: str, keep: float | 
 
 
 @asynccontextmanager
-async def _session(target: ServerTarget, name: str, kept: Kept | None, keep: float) -> AsyncIterator[ExecServerClient]:
+async def _session(
+    target: ServerTarget, name: str, kept: DetachedSession | None, keep: float
+) -> AsyncIterator[ExecServerClient]:
     """The kept session, or a new one where there is none any more."""
     async with AsyncExitStack() as stack:
         client = None if kept is None else await _resumed(stack, target, name, kept)
@@ -56,7 +58,9 @@ async def _session(target: ServerTarget, name: str, kept: Kept | None, keep: flo
         yield client
 
 
-async def _resumed(stack: AsyncExitStack, target: ServerTarget, name: str, kept: Kept) -> ExecServerClient | None:
+async def _resumed(
+    stack: AsyncExitStack, target: ServerTarget, name: str, kept: DetachedSession
+) -> ExecServerClient | None:
     """The session, attached for the moment of a start; None if it is gone."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + ATTACHED_S

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from exec_server.cli.detached_sessions import Kept, KeptSessions
+from exec_server.cli.detached_sessions import DetachedSession, DetachedSessions
 from exec_server.cli.exit_status import CliError
 from exec_server.client.client import ExecServerClient
 from exec_server.client.events import Event
@@ -111,11 +111,11 @@ class Listed(NamedTuple):
     """A process, and the session it is in."""
 
     session: str
-    kept: Kept
+    kept: DetachedSession
     entry: ProcessEntry
 
 
-async def listed(client: ExecServerClient, store: KeptSessions, name: str | None) -> list[Listed]:
+async def listed(client: ExecServerClient, store: DetachedSessions, name: str | None) -> list[Listed]:
     """All processes of the session `name`, or of all that are kept, in the order of their starts.
 
     Sessions that the server does not know any more are forgotten here, too. Raises CliError for an unknown name.
@@ -138,7 +138,7 @@ async def listed(client: ExecServerClient, store: KeptSessions, name: str | None
     return sorted(found, key=lambda each: each.entry.started_at_ms)
 
 
-def chosen(sessions: Mapping[str, Kept], name: str | None) -> Mapping[str, Kept]:
+def chosen(sessions: Mapping[str, DetachedSession], name: str | None) -> Mapping[str, DetachedSession]:
     """The session of this name, or all. Raises CliError."""
     if name is None:
         return sessions
@@ -148,7 +148,7 @@ def chosen(sessions: Mapping[str, Kept], name: str | None) -> Mapping[str, Kept]
     return {name: sessions[name]}
 
 
-async def found(client: ExecServerClient, store: KeptSessions, process_id: str, name: str | None) -> KeptProcess:
+async def found(client: ExecServerClient, store: DetachedSessions, process_id: str, name: str | None) -> KeptProcess:
     """The process with this id. Raises CliError."""
     for each in await listed(client, store, name):
         if each.entry.process_id == process_id:

@@ -25,7 +25,7 @@ LOCK_S = 30.0
 """How long to wait for another command that has the sessions of this URL in hand, in seconds."""
 
 
-class Kept(Struct, frozen=True):
+class DetachedSession(Struct, frozen=True):
     """One session. `keep`: how long it lives without a connection, in seconds."""
 
     session_id: str
@@ -34,10 +34,10 @@ class Kept(Struct, frozen=True):
 
 class _File(Struct, frozen=True):
     url: str
-    sessions: dict[str, Kept]
+    sessions: dict[str, DetachedSession]
 
 
-class KeptSessions:
+class DetachedSessions:
     """Those of one URL, by the names that `--session` gives them."""
 
     def __init__(self, url: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -46,7 +46,7 @@ class KeptSessions:
         self._folder = Path(base) / "exec-server" / "sessions"
         self._path = self._folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
 
-    def load(self) -> dict[str, Kept]:
+    def load(self) -> dict[str, DetachedSession]:
         """What is kept; nothing, if there is no file. Raises CliError."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_File).sessions
@@ -57,7 +57,7 @@ class KeptSessions:
         except msgspec.DecodeError as error:
             raise CliError(f"{self._path} is damaged ({error}): remove it to begin anew") from None
 
-    def save(self, sessions: Mapping[str, Kept]) -> None:
+    def save(self, sessions: Mapping[str, DetachedSession]) -> None:
         """Replace the file. Only for who holds the lock. Raises CliError."""
         try:
             fd, temporary = tempfile.mkstemp(dir=self._folder, prefix=self._path.name)  # mode 0600
@@ -73,7 +73,7 @@ class KeptSessions:
         except OSError as error:
             raise CliError(f"cannot write {self._path}: {error.strerror}") from None
 
-    async def forget(self, gone: Mapping[str, Kept]) -> None:
+    async def forget(self, gone: Mapping[str, DetachedSession]) -> None:
         """Drop sessions that the server does not know any more, unless they have been replaced meanwhile."""
         if not gone:
             return

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterable, Coroutine
 from typing import Any, Protocol
 
 from exec_server.cli.exit_status import NOT_RUN, CliError, tell
-from exec_server.cli.std_streams import Sink, Source
-from exec_server.cli.terminal import Terminal, size
+from exec_server.cli.std_streams import DescriptorReader, DescriptorWriter
+from exec_server.cli.terminal import LocalTerminal, size
 from exec_server.client.client import ExecServerClient
-from exec_server.client.errors import DISCONNECTED, TransportDisconnected
+from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import Closed, Disconnected, Event, Exited, ExitStatus, Failed, Gap, Output, Reconnected
 
 TIMED_OUT = 124
@@ -49,7 +49,7 @@ class Foreground:
     """
 
     def __init__(
-        self, process: Remote, client: ExecServerClient, terminal: Terminal | None, attached: bool = False
+        self, process: Remote, client: ExecServerClient, terminal: LocalTerminal | None, attached: bool = False
     ) -> None:
         self._process = process
         self._client = client
@@ -106,18 +106,18 @@ class Foreground:
     # -- output -------------------------------------------------------------------------------------------------
 
     async def _show_output(self) -> int:
-        sink = Sink()
+        writer = DescriptorWriter()
         status: ExitStatus | None = None
         async for event in self._process.events:
             if isinstance(event, Output):
-                await sink.write(2 if event.stream == "stderr" else 1, event.data)
+                await writer.write(2 if event.stream == "stderr" else 1, event.data)
             elif isinstance(event, Gap):
                 amount = "unknown" if event.size is None else event.size
                 self._tell(f"{amount} bytes of output are missing: the server could not keep them")
             elif isinstance(event, Exited):
                 status = event.status
             elif isinstance(event, Failed):
-                raise CliError(f"{event.reason}; {self._fate()}", NOT_RUN)
+                raise CliError(f"{event}; {self._fate()}", NOT_RUN)
             elif isinstance(event, Closed):
                 break
         if self._told_to_end is not None:
@@ -139,8 +139,7 @@ class Foreground:
                 self._connected = False
                 if self._terminal is not None:
                     self._terminal.restore()
-                reason = event.reason.removeprefix(DISCONNECTED)
-                tell(f"the connection is gone ({reason}); reconnecting, ^C gives up")
+                tell(f"the connection is gone ({event.reason}); reconnecting, ^C gives up")
             elif isinstance(event, Reconnected):
                 self._connected = True
                 if self._terminal is not None:
@@ -157,10 +156,10 @@ class Foreground:
     # -- input --------------------------------------------------------------------------------------------------
 
     async def _pass_input(self) -> None:
-        source = Source(0)
+        reader = DescriptorReader(0)
         writes: deque[asyncio.Task[None]] = deque()
         try:
-            while data := await source.read():
+            while data := await reader.read():
                 if self._attached and self._terminal is not None and self._escaped(data):
                     self._leave(0)
                     return

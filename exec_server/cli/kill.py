@@ -8,10 +8,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from exec_server.cli.detached_process import found
-from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
+from exec_server.cli.target import TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
 
 
@@ -49,7 +49,7 @@ def kill(
 async def _kill(
     target: ServerTarget, ids: tuple[str, ...], signal: str | None, grace: float, session: str | None
 ) -> int:
-    store = KeptSessions(kept_url(target))
+    store = DetachedSessions(detachable_url(target))
     status = 0
     async with connected(target) as client:
         for process_id in ids:

@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from exec_server.cli.detached_process import found
-from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.exit_status import outcome, tell
-from exec_server.cli.std_streams import Sink
-from exec_server.cli.target import TokenFile, Url, connected, kept_url, target_of
+from exec_server.cli.std_streams import DescriptorWriter
+from exec_server.cli.target import TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
 from exec_server.client.events import Gap, Output
 
@@ -39,13 +39,13 @@ def logs(
 
 
 async def _logs(target: ServerTarget, process_id: str, follow: bool, session: str | None) -> int:
-    store = KeptSessions(kept_url(target))
-    sink = Sink()
+    store = DetachedSessions(detachable_url(target))
+    writer = DescriptorWriter()
     async with connected(target) as client:
         process = await found(client, store, process_id, session)
         async for event in process.read(follow):
             if isinstance(event, Output):
-                await sink.write(2 if event.stream == "stderr" else 1, event.data)
+                await writer.write(2 if event.stream == "stderr" else 1, event.data)
             elif isinstance(event, Gap):
                 tell(f"{event.size} bytes of output are missing: the server has not kept them")
     return 0

@@ -10,11 +10,11 @@ import time
 from typing import Any
 
 from exec_server.cli.detached_process import Listed, listed
-from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import outcome
 from exec_server.cli.table import table
-from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, target_of
+from exec_server.cli.target import Json, TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
 from protocol.paths import native_path
 from protocol.process import ProcessEntry
@@ -32,7 +32,7 @@ def ps(*, url: Url = None, token_file: TokenFile = None, session: str | None = N
 
 
 async def _ps(target: ServerTarget, session: str | None, as_json: bool) -> int:
-    store = KeptSessions(kept_url(target))
+    store = DetachedSessions(detachable_url(target))
     async with connected(target) as client:
         processes = await listed(client, store, session)
     if as_json:

@@ -14,7 +14,7 @@ from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, USAGE, CliError, complain, outcome
 from exec_server.cli.foreground import Foreground
 from exec_server.cli.target import TokenFile, Url, connected, target_of
-from exec_server.cli.terminal import Terminal, interactive, size
+from exec_server.cli.terminal import LocalTerminal, interactive, size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget
 from exec_server.client.process import Process
@@ -28,7 +28,7 @@ VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "
 """Options of `run` that take a value; the first word that is none, nor an option, begins the command."""
 
 
-class Wanted(Struct, frozen=True):
+class RunRequest(Struct, frozen=True):
     """What to run, and how. `env` is laid over the environment of the server."""
 
     argv: list[str]
@@ -92,7 +92,7 @@ def run(
 
 def _wanted(
     command: Sequence[str], tty: bool | None, cwd: str | None, env: Sequence[str] | None, timeout: str | None
-) -> Wanted:
+) -> RunRequest:
     """The options, understood. Raises CliError."""
     if not command:
         raise CliError("no command: exec-server run [OPTIONS] -- CMD [ARGS]", USAGE)
@@ -100,7 +100,7 @@ def _wanted(
     given = environment(env or (), os.environ)
     if tty and "TERM" in os.environ:
         given.setdefault("TERM", os.environ["TERM"])
-    return Wanted(list(command), tty, cwd, given, None if timeout is None else seconds(timeout, "--timeout"))
+    return RunRequest(list(command), tty, cwd, given, None if timeout is None else seconds(timeout, "--timeout"))
 
 
 def environment(given: Sequence[str], ours: Mapping[str, str]) -> dict[str, str]:
@@ -128,14 +128,14 @@ def with_separator(argv: Sequence[str]) -> list[str]:
     return [*argv[:at], *([] if rest[:1] == ["--"] or not rest else ["--"]), *rest]
 
 
-async def _run(target: ServerTarget, wanted: Wanted) -> int:
+async def _run(target: ServerTarget, wanted: RunRequest) -> int:
     async with connected(target) as client:
-        terminal = Terminal() if wanted.tty and os.isatty(0) else None
+        terminal = LocalTerminal() if wanted.tty and os.isatty(0) else None
         process = await started(client, wanted, stdin=subprocess.PIPE)
         return await Foreground(process, client, terminal).run()
 
 
-async def started(client: ExecServerClient, wanted: Wanted, stdin: int, process_id: str | None = None) -> Process:
+async def started(client: ExecServerClient, wanted: RunRequest, stdin: int, process_id: str | None = None) -> Process:
     """The command, started. Raises CliError where it cannot be, and else as `ExecServerClient.start`."""
     rows, cols = (size() or (None, None)) if wanted.tty else (None, None)
     try:

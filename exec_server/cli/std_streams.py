@@ -55,7 +55,7 @@ def _settle(future: asyncio.Future[object], result: object, error: Exception | N
         future.set_exception(error)
 
 
-class Source:
+class DescriptorReader:
     """Reads a descriptor when it is asked to, so that whoever writes to it waits for us."""
 
     def __init__(self, fd: int) -> None:
@@ -93,7 +93,7 @@ async def readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-class Sink:
+class DescriptorWriter:
     """Writes to descriptors in a thread, one piece at a time."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ def target_of(url: str | None, token_file: str | None) -> ServerTarget:
     return ServerTarget(url=target.url, token_file=token_file, command=target.command)
 
 
-def kept_url(target: ServerTarget) -> str:
+def detachable_url(target: ServerTarget) -> str:
     """The URL of a server that goes on when we leave. Raises CliError for one of our own."""
     if target.url is None or target.url == "local":
         raise CliError("a server of one's own ends with this program: name one that runs with --url or EXEC_SERVER_URL")

@@ -14,7 +14,7 @@ _TIDY = (
 )
 
 
-class Terminal:
+class LocalTerminal:
     """Descriptor 0, which is a terminal, and 1, where its size is asked for if 0 does not know. All of it is
     idempotent.
     """

@@ -6,11 +6,11 @@ import asyncio
 import json
 
 from exec_server.cli.detached_process import found
-from exec_server.cli.detached_sessions import KeptSessions
+from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, outcome, tell
 from exec_server.cli.foreground import TIMED_OUT
-from exec_server.cli.target import Json, TokenFile, Url, connected, kept_url, target_of
+from exec_server.cli.target import Json, TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
 
 
@@ -44,7 +44,7 @@ def wait(
 
 
 async def _wait(target: ServerTarget, process_id: str, limit: float | None, session: str | None, as_json: bool) -> int:
-    store = KeptSessions(kept_url(target))
+    store = DetachedSessions(detachable_url(target))
     async with connected(target) as client:
         process = await found(client, store, process_id, session)
         try:

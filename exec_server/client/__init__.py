@@ -2,7 +2,7 @@
 
 connect_*        ways to a server: websocket, stdio, in_process, local_server
   └─ client      ExecServerClient: starts, lists and runs
-       ├─ process    Process: a handle; streams, inbox, text are what it is read with
+       ├─ process    Process: a handle; streams, buffer, text are what it is read with
        │    └─ feed      which events of a process have come, and what is missing; pure
        └─ session    one session over any number of connections: resumes, sends again
             ├─ calls     requests without an answer, and which may be sent again; pure

@@ -134,16 +134,16 @@ class ExecServerClient:
             from actors.process.spawn_request import LocalStart
 
             params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
-        entry = self._demultiplexer.add(params.process_id)
+        subscription = self._demultiplexer.add(params.process_id)
         try:
-            entry.start = self._session.post(params)
-            await entry.start.future
+            subscription.start = self._session.post(params)
+            await subscription.start.future
         except BaseException as error:
-            self._demultiplexer.remove(entry)
+            self._demultiplexer.remove(subscription)
             if isinstance(error, asyncio.CancelledError):
                 self._kill(params.process_id)
             raise
-        return Process(self._session, entry, params.argv, tty, params.pipe_stdin)
+        return Process(self._session, subscription, params.argv, tty, params.pipe_stdin)
 
     async def run(
         self,
@@ -181,17 +181,17 @@ class ExecServerClient:
         Its output is that which the server has retained, beginning with a Gap if some is evicted. Raises
         UnknownProcess if there is none of this id, InvalidRequest if it has a handle here.
         """
-        entry = self._demultiplexer.add(process_id)
+        subscription = self._demultiplexer.add(process_id)
         try:
             for found in await self.list():
                 if found.process_id == process_id:
-                    entry.feed.behind = True
-                    entry.catch_up()
-                    return Process(self._session, entry, found.argv, found.tty, piped=False)
+                    subscription.feed.behind = True
+                    subscription.catch_up()
+                    return Process(self._session, subscription, found.argv, found.tty, piped=False)
         except BaseException:
-            self._demultiplexer.remove(entry)
+            self._demultiplexer.remove(subscription)
             raise
-        self._demultiplexer.remove(entry)
+        self._demultiplexer.remove(subscription)
         raise UnknownProcess(process_id)
 
     def events(self) -> EventStream:

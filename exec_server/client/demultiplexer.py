@@ -1,4 +1,4 @@
-"""Who hears of which process: notifications of a session to the inboxes of its processes, without a break over cuts."""
+"""Demultiplexer of the notifications of a session: to the buffer of each process, without a break over cuts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exec_server.client.calls import Call, fail
-from exec_server.client.errors import DISCONNECTED, TransportDisconnected
-from exec_server.client.events import ClientEvent, Disconnected, Event, Failed, Missed, Reconnected
+from exec_server.client.errors import TransportDisconnected
+from exec_server.client.event_buffer import BOUND, HOLD_FROM, RELEASE_BELOW, EventBuffer
+from exec_server.client.events import ClientEvent, Disconnected, Event, Failed, FailureKind, Missed, Reconnected
 from exec_server.client.feed import Feed
-from exec_server.client.inbox import BOUND, HOLD_FROM, RELEASE_BELOW, Inbox
 from exec_server.client.session import Session
 from protocol.errors import ExecServerError, InvalidRequest, UnknownProcess
 from protocol.process import (
@@ -31,6 +31,7 @@ READ_MOST = 1 << 20
 """Bytes of output that are asked for at a time when something was missed: little at first, twice as much each time,
 since an answer that a cut tears is lost as a whole, and a connection that breaks often must get on, too.
 """
+UNKNOWN = "the server does not know the process any more"
 EVENTS_KEPT = 256
 """Events that wait in a stream of all events of a connection before they are left out."""
 
@@ -84,13 +85,13 @@ class EventStream:
             self._missed = 0
 
 
-class Entry:
-    """One process that somebody has a handle of: its feed and inbox, and what it needs of the session."""
+class Subscription:
+    """One process that somebody has a handle of: its feed and buffer, and what it needs of the session."""
 
     def __init__(self, process_id: str, demultiplexer: Demultiplexer) -> None:
         self.process_id = process_id
         self.feed = Feed(process_id)
-        self.inbox = Inbox(self._judge_size)
+        self.buffer = EventBuffer(self._judge_size)
         self.start: Call[Any] | None = None
         """The request that starts it; None for a process that was there before."""
         self._demultiplexer = demultiplexer
@@ -106,11 +107,11 @@ class Entry:
 
     def put(self, events: list[Event]) -> None:
         """New events, in their order. None is taken after the last."""
-        if self.inbox.end is not None:
+        if self.buffer.end is not None:
             return
-        self.inbox.put(events)
+        self.buffer.put(events)
         self._demultiplexer.tell(events)
-        if self.inbox.end is not None:
+        if self.buffer.end is not None:
             self._demultiplexer.remove(self)
 
     def catch_up(self) -> None:
@@ -128,7 +129,7 @@ class Entry:
 
     def resumed(self) -> None:
         """There is one again."""
-        if self.inbox.size >= RELEASE_BELOW:
+        if self.buffer.size >= RELEASE_BELOW:
             self._hold(True)
         if self.feed.behind:
             self._reading = None
@@ -150,18 +151,18 @@ class Entry:
         except TransportDisconnected:
             pass  # everybody is told
         except UnknownProcess:
-            self._lost("the server does not know the process any more")
+            self._lost(UNKNOWN, "unknownProcess")
         except ExecServerError as error:
-            self._lost(error.message)
+            self._lost(error.message, "processLost")
 
-    def _lost(self, reason: str) -> None:
+    def _lost(self, reason: str, kind: FailureKind) -> None:
         if self.starting and self.start is not None:
             text = "the connection was cut before the process was started; nothing runs"
             fail(self.start.future, TransportDisconnected(text))
-        self.put([Failed(self.process_id, reason)])
+        self.put([Failed(self.process_id, reason, kind)])
 
     def _judge_size(self) -> None:
-        size = self.inbox.size
+        size = self.buffer.size
         if size >= HOLD_FROM:
             self._roomy.clear()
             if not self._held:
@@ -174,7 +175,7 @@ class Entry:
 
     def _hold(self, paused: bool) -> None:
         session = self._demultiplexer.session
-        if session.connected and session.has("flow") and self.inbox.end is None:
+        if session.connected and session.has("flow") and self.buffer.end is None:
             self._held = paused
             session.post(ProcessFlowParams(self.process_id, paused))
 
@@ -184,32 +185,32 @@ class Demultiplexer:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._entries: dict[str, Entry] = {}
-        self._full: set[Entry] = set()
+        self._subscriptions: dict[str, Subscription] = {}
+        self._full: set[Subscription] = set()
         self._room = asyncio.Event()
         self._room.set()
         self._streams: set[EventStream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, process_id: str) -> Entry:
+    def add(self, process_id: str) -> Subscription:
         """Hear of a process from now on, until its last event. Raises InvalidRequest if it is heard of already."""
-        if process_id in self._entries:
+        if process_id in self._subscriptions:
             text = f"session already registered for process {process_id}"
             raise InvalidRequest(text, {"kind": "processExists"})
-        entry = self._entries[process_id] = Entry(process_id, self)
-        return entry
+        subscription = self._subscriptions[process_id] = Subscription(process_id, self)
+        return subscription
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, subscription: Subscription) -> None:
         """Hear no more of a process."""
-        if self._entries.get(entry.process_id) is entry:
-            del self._entries[entry.process_id]
-        self._full.discard(entry)
+        if self._subscriptions.get(subscription.process_id) is subscription:
+            del self._subscriptions[subscription.process_id]
+        self._full.discard(subscription)
         self._judge_room()
 
     @property
     def process_ids(self) -> list[str]:
         """Of all processes that are heard of."""
-        return list(self._entries)
+        return list(self._subscriptions)
 
     def subscribe(self) -> EventStream:
         """All events from now on."""
@@ -243,30 +244,30 @@ class Demultiplexer:
     def notified(self, notification: NotificationParams) -> None:
         if not isinstance(notification, (ProcessOutput, ProcessExited, ProcessClosed, ProcessGap)):
             return
-        entry = self._entries.get(notification.process_id)
-        if entry is None:
+        subscription = self._subscriptions.get(notification.process_id)
+        if subscription is None:
             return  # nobody has a handle of it
-        events = entry.feed.notified(notification)
+        events = subscription.feed.notified(notification)
         if events:
-            entry.put(events)
-        if entry.feed.behind:
-            entry.catch_up()
+            subscription.put(events)
+        if subscription.feed.behind:
+            subscription.catch_up()
 
     def cut(self, reason: str) -> None:
-        for entry in self._entries.values():
-            entry.cut()
+        for subscription in self._subscriptions.values():
+            subscription.cut()
         self.tell([Disconnected(reason)])
 
     def resumed(self) -> None:
         self.tell([Reconnected()])
-        for entry in list(self._entries.values()):
-            entry.resumed()
+        for subscription in list(self._subscriptions.values()):
+            subscription.resumed()
 
     def failed(self, reason: str) -> None:
-        for entry in list(self._entries.values()):
-            if entry.starting and entry.start is not None:
-                fail(entry.start.future, TransportDisconnected(reason))
-            entry.put([Failed(entry.process_id, DISCONNECTED + reason)])
+        for subscription in list(self._subscriptions.values()):
+            if subscription.starting and subscription.start is not None:
+                fail(subscription.start.future, TransportDisconnected(reason))
+            subscription.put([Failed(subscription.process_id, reason, "disconnected")])
         for stream in self._streams:
             stream.end()
 
@@ -274,12 +275,12 @@ class Demultiplexer:
         if self._full:
             await self._room.wait()
 
-    def judge_room(self, entry: Entry) -> None:
-        """The size of an inbox has changed."""
-        if entry.inbox.size >= BOUND and entry.inbox.end is None:
-            self._full.add(entry)
+    def judge_room(self, subscription: Subscription) -> None:
+        """The size of a buffer has changed."""
+        if subscription.buffer.size >= BOUND and subscription.buffer.end is None:
+            self._full.add(subscription)
         else:
-            self._full.discard(entry)
+            self._full.discard(subscription)
         self._judge_room()
 
     def _judge_room(self) -> None:

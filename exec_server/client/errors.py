@@ -9,9 +9,6 @@ OutputGap                    output was evicted by the server before it could be
 
 from __future__ import annotations
 
-DISCONNECTED = "exec-server transport disconnected: "
-"""What the text of TransportDisconnected, and the reason of a Failed because of it, begin with."""
-
 
 class ConnectFailed(ConnectionError):
     """No connection to the server came about; the text says where to and why."""
@@ -28,7 +25,7 @@ class TransportDisconnected(ConnectionError):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(DISCONNECTED + reason)
+        super().__init__(f"exec-server transport disconnected: {reason}")
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[TransportDisconnected], tuple[str]]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
+from exec_server.client.errors import TransportDisconnected
+from protocol.errors import ActorLost
 from protocol.process import ExitReason, Stream
 
 
@@ -75,11 +79,28 @@ class Closed(Struct, frozen=True):
     seq: int
 
 
+FailureKind = Literal["disconnected", "unknownProcess", "processLost"]
+"""Why nothing more is heard of a process: the session is lost, the server does not know the process any more, or the
+server has lost it.
+"""
+
+
 class Failed(Struct, frozen=True):
     """Nothing more will be heard of the process: its session is gone, or the server lost it. The last event."""
 
     process_id: str
     reason: str
+    """In words, for people; programs decide on `kind`."""
+    kind: FailureKind
+
+    def error(self) -> TransportDisconnected | ActorLost:
+        """The exception for who reads no events: TransportDisconnected for `disconnected`, ActorLost for the others."""
+        if self.kind == "disconnected":
+            return TransportDisconnected(self.reason)
+        return ActorLost(f"process {self.process_id}: {self.reason}")
+
+    def __str__(self) -> str:
+        return str(self.error()) if self.kind == "disconnected" else self.reason
 
 
 Event = Output | Gap | Exited | Closed | Failed

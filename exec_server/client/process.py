@@ -8,10 +8,10 @@ import subprocess
 import uuid
 from collections import deque
 
-from exec_server.client.demultiplexer import Entry
+from exec_server.client.demultiplexer import UNKNOWN, Subscription
 from exec_server.client.errors import TransportDisconnected
+from exec_server.client.event_buffer import STREAMS
 from exec_server.client.events import ExitStatus, Failed, Gap, Output
-from exec_server.client.inbox import STREAMS
 from exec_server.client.session import Session
 from exec_server.client.streams import AllOutput, Events, OutputStream, gap_error, raise_if_lost
 from protocol.errors import ExecServerError
@@ -40,22 +40,22 @@ class Process:
     TransportDisconnected, as does everything else.
     """
 
-    def __init__(self, session: Session, entry: Entry, args: list[str], tty: bool, piped: bool) -> None:
-        self.process_id = entry.process_id
+    def __init__(self, session: Session, subscription: Subscription, args: list[str], tty: bool, piped: bool) -> None:
+        self.process_id = subscription.process_id
         """Its id in its session."""
         self.args = args
         self.tty = tty
         self._session = session
-        self._entry = entry
+        self._subscription = subscription
         self._piped = piped
-        self._inbox = entry.inbox
-        self.stdout = OutputStream(entry.inbox, "stdout", "pty")
+        self._buffer = subscription.buffer
+        self.stdout = OutputStream(subscription.buffer, "stdout", "pty")
         """Standard output; all output, for a process on a terminal."""
-        self.stderr = OutputStream(entry.inbox, "stderr")
+        self.stderr = OutputStream(subscription.buffer, "stderr")
         """Standard error; nothing, for a process on a terminal."""
-        self.output = AllOutput(entry.inbox)
+        self.output = AllOutput(subscription.buffer)
         """All output in order, as `Output` with stream and seq."""
-        self.events = Events(entry.inbox)
+        self.events = Events(subscription.buffer)
         """Output, Gap, Exited, Closed, Failed, in order."""
         self._collected: dict[str, list[bytes]] = {"stdout": [], "stderr": [], "pty": []}
         self._unanswered: deque[tuple[int, asyncio.Future[ProcessWriteResult]]] = deque()
@@ -64,22 +64,22 @@ class Process:
         self._writes = 0
 
     def __repr__(self) -> str:
-        status = "running" if self._inbox.exit is None else repr(self._inbox.exit.status)
+        status = "running" if self._buffer.exit is None else repr(self._buffer.exit.status)
         return f"<Process {self.process_id} {self.args!r}: {status}>"
 
     @property
     def returncode(self) -> ExitStatus | None:
         """How it ended, as `wait` returns it; None before that is known."""
-        return None if self._inbox.exit is None else self._inbox.exit.status
+        return None if self._buffer.exit is None else self._buffer.exit.status
 
     async def wait(self) -> ExitStatus:
         """Wait until the process has exited. Output may still come afterwards."""
-        while self._inbox.exit is None:
-            raise_if_lost(self._inbox)
-            if self._inbox.end is not None:
+        while self._buffer.exit is None:
+            raise_if_lost(self._buffer)
+            if self._buffer.end is not None:
                 raise TransportDisconnected(f"how process {self.process_id} ended is not known")
-            await self._inbox.change()
-        return self._inbox.exit.status
+            await self._buffer.change()
+        return self._buffer.exit.status
 
     # -- input --------------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Process:
 
     def _check_known(self, result: ProcessWriteResult) -> None:
         if result.status == "unknownProcess":
-            self._entry.put([Failed(self.process_id, "the server does not know the process any more")])
+            self._subscription.put([Failed(self.process_id, UNKNOWN, "unknownProcess")])
             raise BrokenPipeError(f"process {self.process_id} has ended, and the server has forgotten it")
 
     # -- control ------------------------------------------------------------------------------------------------
@@ -185,12 +185,12 @@ class Process:
         if input is not None or self._piped:
             feeding = asyncio.create_task(self._feed(input or b""))
         try:
-            while (event := await self._inbox.get(STREAMS)) is not None:
+            while (event := await self._buffer.get(STREAMS)) is not None:
                 if isinstance(event, Gap):
                     raise gap_error(event)
                 assert isinstance(event, Output)
                 self._collected[event.stream].append(event.data)
-            raise_if_lost(self._inbox)
+            raise_if_lost(self._buffer)
             if feeding is not None and feeding.done():
                 feeding.result()
         finally:
@@ -214,7 +214,7 @@ class Process:
 
     async def __aexit__(self, *exc: object) -> None:
         """Kill it, if it still runs."""
-        if self._inbox.end is None:
+        if self._buffer.end is None:
             try:
                 await self.kill()
             except (ExecServerError, TransportDisconnected):

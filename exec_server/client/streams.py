@@ -5,11 +5,10 @@ from __future__ import annotations
 import codecs
 from collections.abc import AsyncIterator
 
-from exec_server.client.errors import DISCONNECTED, OutputGap, TransportDisconnected
+from exec_server.client.errors import OutputGap
+from exec_server.client.event_buffer import ALL, STREAMS, EventBuffer, Queue
 from exec_server.client.events import Event, Failed, Gap, Output
-from exec_server.client.inbox import ALL, STREAMS, Inbox, Queue
 from exec_server.client.text import LINE_LIMIT, LineSplitter
-from protocol.errors import ActorLost
 
 
 class OutputStream:
@@ -20,8 +19,8 @@ class OutputStream:
     TransportDisconnected when the session is lost, and ActorLost when the server has lost the process.
     """
 
-    def __init__(self, inbox: Inbox, *queues: Queue) -> None:
-        self._inbox = inbox
+    def __init__(self, buffer: EventBuffer, *queues: Queue) -> None:
+        self._buffer = buffer
         self._queues = queues
         self._splitter = LineSplitter()
 
@@ -53,7 +52,7 @@ class OutputStream:
         """
         splitter = self._splitter
         while (line := splitter.line(limit)) is None:
-            chunk = await self._inbox_chunk()
+            chunk = await self._buffered_chunk()
             if not chunk:
                 return splitter.last()
             splitter.feed(chunk)
@@ -79,12 +78,12 @@ class OutputStream:
 
     async def _next(self) -> bytes:
         """What `readline` has left, else the next chunk; empty at the end."""
-        return self._splitter.last() or await self._inbox_chunk()
+        return self._splitter.last() or await self._buffered_chunk()
 
-    async def _inbox_chunk(self) -> bytes:
-        event = await self._inbox.get(self._queues)
+    async def _buffered_chunk(self) -> bytes:
+        event = await self._buffer.get(self._queues)
         if event is None:
-            raise_if_lost(self._inbox)
+            raise_if_lost(self._buffer)
             return b""
         if isinstance(event, Gap):
             raise gap_error(event)
@@ -98,26 +97,26 @@ class AllOutput:
     Each is an `Output`, with its stream, seq and offset. Raises as `OutputStream` does.
     """
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, buffer: EventBuffer) -> None:
+        self._buffer = buffer
 
     async def __aiter__(self) -> AsyncIterator[Output]:
-        while (event := await self._inbox.get(STREAMS)) is not None:
+        while (event := await self._buffer.get(STREAMS)) is not None:
             if isinstance(event, Gap):
                 raise gap_error(event)
             assert isinstance(event, Output)
             yield event
-        raise_if_lost(self._inbox)
+        raise_if_lost(self._buffer)
 
 
 class Events:
     """Everything that happens to a process, in order: `async for event in it`. The last is Closed or Failed."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, buffer: EventBuffer) -> None:
+        self._buffer = buffer
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (event := await self._inbox.get(ALL)) is not None:
+        while (event := await self._buffer.get(ALL)) is not None:
             yield event
 
 
@@ -126,12 +125,9 @@ def gap_error(gap: Gap) -> OutputGap:
     return OutputGap(gap.process_id, gap.from_seq, gap.to_seq, gap.size)
 
 
-def raise_if_lost(inbox: Inbox) -> None:
+def raise_if_lost(buffer: EventBuffer) -> None:
     """Raise where the output does not end because the process has closed it: TransportDisconnected if the session is
     lost, ActorLost if the server has lost the process.
     """
-    if not isinstance(inbox.end, Failed):
-        return
-    if inbox.end.reason.startswith(DISCONNECTED):
-        raise TransportDisconnected(inbox.end.reason.removeprefix(DISCONNECTED))
-    raise ActorLost(f"process {inbox.end.process_id}: {inbox.end.reason}")
+    if isinstance(buffer.end, Failed):
+        raise buffer.end.error()

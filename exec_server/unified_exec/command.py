@@ -146,8 +146,8 @@ class RunningCommand:
                 self.sandbox_denied = denied
             case Closed():
                 self.finish()
-            case Failed(reason=reason):
-                self.finish(reason)
+            case Failed():
+                self.finish(str(event))
 
     def _append(self, stream: Stream, pieces: list[bytes]) -> None:
         if self.forgotten:

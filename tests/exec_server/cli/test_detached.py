@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from exec_server.cli.detached_sessions import Kept, KeptSessions
+from exec_server.cli.detached_sessions import DetachedSession, DetachedSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import CliError
 from exec_server.cli.kill import signal_name
@@ -199,9 +199,9 @@ async def test_output_that_was_not_kept_is_told(shell: Shell) -> None:
 
 async def test_logs_go_on_over_a_cut(shell: Shell) -> None:
     name = await shell.detach("echo one; while ! test -e go; do sleep 0.05; done; echo two", "--cwd", str(shell.folder))
-    kept = KeptSessions(shell.url, shell.env).load()
+    kept = DetachedSessions(shell.url, shell.env).load()
     async with CuttingProxy(shell.url) as proxy:
-        store = KeptSessions(proxy.url, shell.env)
+        store = DetachedSessions(proxy.url, shell.env)
         async with store.locked():
             store.save(kept)
         async with running(proxy.url, "logs", "-f", name, env=shell.env) as logs:
@@ -278,8 +278,8 @@ async def test_a_damaged_file_is_named(shell: Shell) -> None:
 
 
 async def test_a_session_that_somebody_has_made_anew_is_not_forgotten(tmp_path: Path) -> None:
-    store = KeptSessions("ws://x", {"XDG_STATE_HOME": str(tmp_path)})
-    old, new = Kept("old", 1.0), Kept("new", 1.0)
+    store = DetachedSessions("ws://x", {"XDG_STATE_HOME": str(tmp_path)})
+    old, new = DetachedSession("old", 1.0), DetachedSession("new", 1.0)
     async with store.locked():
         store.save({"a": new, "b": old})
     await store.forget({"a": old, "b": old})

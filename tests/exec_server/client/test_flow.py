@@ -9,8 +9,8 @@ import pytest
 
 from exec_server import ExecServerClient, Failed, Missed, Output
 from exec_server.client.demultiplexer import EVENTS_KEPT
+from exec_server.client.event_buffer import ALL, BOUND, EVENT_COST, HOLD_FROM, EventBuffer
 from exec_server.client.events import Gap
-from exec_server.client.inbox import ALL, BOUND, EVENT_COST, HOLD_FROM, Inbox
 from tests.support.program import eventually
 
 pytestmark = pytest.mark.anyio
@@ -21,10 +21,10 @@ FLOOD = 40_000_000
 async def test_an_unread_process_is_held_and_others_go_on(client: ExecServerClient) -> None:
     """Lost: every other process and answer of the client, as long as one consumer is slow; or its memory."""
     slow = await client.start(["head", "-c", str(FLOOD), "/dev/zero"])
-    await eventually(lambda: slow._inbox.size >= HOLD_FROM, "much of it waits here")
+    await eventually(lambda: slow._buffer.size >= HOLD_FROM, "much of it waits here")
     assert (await client.run(["echo", "quick"])).stdout == b"quick\n"
     await client.list()
-    assert slow._inbox.size < BOUND
+    assert slow._buffer.size < BOUND
     assert slow.returncode is None
     assert sum([len(chunk) async for chunk in slow.stdout]) == FLOOD
     assert await slow.wait() == 0
@@ -34,10 +34,10 @@ async def test_a_server_that_cannot_hold_makes_the_connection_wait(one_client: E
     """Lost: the client's memory, on servers without `process/flow`."""
     one_client._session.facts = msgspec.structs.replace(one_client._session.facts, extensions=[])
     slow = await one_client.start(["head", "-c", str(FLOOD), "/dev/zero"])
-    await eventually(lambda: slow._inbox.size >= BOUND, "it is full")
+    await eventually(lambda: slow._buffer.size >= BOUND, "it is full")
     listing = asyncio.create_task(one_client.list())
     await eventually(lambda: not one_client._demultiplexer._room.is_set(), "nothing is received")
-    assert slow._inbox.size < BOUND + 2 * (65536 + EVENT_COST)
+    assert slow._buffer.size < BOUND + 2 * (65536 + EVENT_COST)
     assert not listing.done()
     assert sum([len(chunk) async for chunk in slow.stdout]) == FLOOD
     assert [each.process_id for each in await listing] == [slow.process_id]
@@ -45,17 +45,17 @@ async def test_a_server_that_cannot_hold_makes_the_connection_wait(one_client: E
 
 def test_streams_of_an_inbox_keep_their_order_among_each_other() -> None:
     """Lost: the order of stdout and stderr; a gap is told once to who reads both, and to each who reads one."""
-    inbox = Inbox()
+    buffer = EventBuffer()
     one, two = Output("p", 1, "stdout", 0, b"1"), Output("p", 2, "stderr", 1, b"2")
     gap, four = Gap("p", 3, 3, 1), Output("p", 4, "stdout", 3, b"4")
-    inbox.put([one, two, gap, four])
-    assert [inbox.take(ALL) for _ in range(5)] == [one, two, gap, four, None]
-    inbox.put([one, two, gap, four])
-    assert [inbox.take(["stderr"]) for _ in range(3)] == [two, gap, None]
-    assert [inbox.take(["stdout", "pty"]) for _ in range(4)] == [one, gap, four, None]
-    assert inbox.size == 0
-    inbox.put([Failed("p", "gone"), one])
-    assert inbox.take(["stdout"]) is None
+    buffer.put([one, two, gap, four])
+    assert [buffer.take(ALL) for _ in range(5)] == [one, two, gap, four, None]
+    buffer.put([one, two, gap, four])
+    assert [buffer.take(["stderr"]) for _ in range(3)] == [two, gap, None]
+    assert [buffer.take(["stdout", "pty"]) for _ in range(4)] == [one, gap, four, None]
+    assert buffer.size == 0
+    buffer.put([Failed("p", "gone", "processLost"), one])
+    assert buffer.take(["stdout"]) is None
 
 
 async def test_all_events_of_a_client(one_client: ExecServerClient) -> None:

@@ -478,7 +478,7 @@ async def test_output_that_was_lost_is_counted() -> None:
         Output("p", 1, "stdout", 0, b"before "),
         Gap("p", 2, 9, 1000),
         Output("p", 10, "stdout", 1007, b"after"),
-        Failed("p", "it is gone"),
+        Failed("p", "it is gone", "processLost"),
     )
     command = RunningCommand(Begin("c", 1000, "x", None, False), None, told, events.append)  # type: ignore[arg-type]
     await command.follow()

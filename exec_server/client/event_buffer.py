@@ -1,6 +1,6 @@
-"""What has come of one process and was not taken yet: one queue for each stream, with one bound for all of them.
+"""Events of one process that wait to be taken: one queue for each stream, with one bound for all of them.
 
-Somebody who takes stdout alone, and somebody who takes everything in order, take from the same inbox; each event is
+Somebody who takes stdout alone, and somebody who takes everything in order, take from the same buffer; each event is
 taken once. A gap belongs to every stream, because nobody can tell which it was in; who reads several in order sees it
 once.
 """
@@ -28,7 +28,7 @@ STREAMS: tuple[Queue, ...] = ("stdout", "stderr", "pty")
 ALL: tuple[Queue, ...] = (*STREAMS, "state")
 
 
-class Inbox:
+class EventBuffer:
     """The events of one process that wait to be taken. `changed_size` is called when `size` has grown or shrunk."""
 
     def __init__(self, changed_size: Callable[[], None] = lambda: None) -> None:
