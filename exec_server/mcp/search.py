@@ -40,6 +40,10 @@ FILES_AT_ONCE = 500
 COMPLAINT_BYTES = 4096
 
 
+class _Truncated(Exception):
+    """All that was found has been told, and it is not all that there is."""
+
+
 class SearchArguments(Arguments, frozen=True):
     pattern: Annotated[str, Meta(description="Regular expression for a line. Empty: list files by glob.")] = ""
     path: Annotated[str, Meta(description="Folder or file to search.")] = "."
@@ -79,7 +83,7 @@ async def search_files(session: McpSession, arguments: SearchArguments, call: Ca
                     complete = False
                     break
                 matches.append(match)
-    except TimeoutError:
+    except (TimeoutError, _Truncated):
         complete = False
     matches.sort(key=lambda each: (each.path, each.line or 0))
     return Answer(SearchResult(matches, complete), _text(matches, complete))
@@ -142,27 +146,27 @@ def _parsed(line: str) -> Match | None:
 
 
 async def _by_walk(link: Link, path: str, arguments: SearchArguments) -> AsyncGenerator[Match, None]:
-    files = await _files(link, path, arguments.glob)
-    if not arguments.pattern:
-        for file in files:
-            yield Match(file, None, None)
-        return
+    files, truncated = await _files(link, path, arguments.glob)
+    for file in [] if arguments.pattern else files:
+        yield Match(file, None, None)
     options = "-nHEi" if arguments.ignore_case else "-nHE"
-    for start in range(0, len(files), FILES_AT_ONCE):
+    for start in range(0, len(files) if arguments.pattern else 0, FILES_AT_ONCE):
         some = files[start : start + FILES_AT_ONCE]
         argv = ["grep", options, "-s", "-e", arguments.pattern, "--", *some]
         async with aclosing(_matches(link, argv, partial(grep_match, known=set(some)))) as matches:
             async for match in matches:
                 yield match
+    if truncated:
+        raise _Truncated
 
 
-async def _files(link: Link, path: str, glob: str | None) -> list[str]:
-    """The files below a path, or itself."""
+async def _files(link: Link, path: str, glob: str | None) -> tuple[list[str], bool]:
+    """The files below a path, or itself; and whether there are more than a walk may find."""
     metadata = await link.files.metadata(path, sandbox=link.paths.sandbox)
     if not metadata.is_directory:
-        return [path]
+        return [path], False
     walked = await link.files.walk(path, sandbox=link.paths.sandbox)
-    return [name for entry in walked.entries if (name := _wanted(entry, path, glob)) is not None]
+    return [name for each in walked.entries if (name := _wanted(each, path, glob)) is not None], walked.truncated
 
 
 def _wanted(entry: WalkEntry, top: str, glob: str | None) -> str | None:

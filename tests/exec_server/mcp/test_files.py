@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import os
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from exec_server.client.files import Files
 from exec_server.mcp import search
 from exec_server.mcp.policy import Policy
 from tests.exec_server.mcp.served import call, refused, served, text_of
@@ -184,6 +186,18 @@ async def test_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_ripg
         assert "cannot search" in await refused(client, "search_files", pattern="(")
         assert "must not contain newlines" in await refused(client, "search_files", pattern="a\nb")
         assert "list_directory shows" in await refused(client, "search_files", pattern="a", path="absent")
+
+
+async def test_a_search_of_too_many_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: files that a model believes not to be there."""
+    monkeypatch.setattr(search, "_has_ripgrep", _no)
+    monkeypatch.setattr(Files, "walk", partialmethod(Files.walk, max_entries=10))
+    for n in range(30):
+        tmp_path.joinpath(f"{n:02}").write_text("hay\n")
+    async with served(Policy(str(tmp_path))) as client:
+        for arguments in ({"pattern": "hay"}, {"glob": "*"}):
+            found = await call(client, "search_files", **arguments)
+            assert len(found["matches"]) == 10 and not found["complete"]
 
 
 async def _no(link: object) -> bool:
