@@ -60,6 +60,7 @@ DIFFERENCES: tuple[Difference, ...] = (
         "terminal-cwd",
         {"start/tty-notfound": ("#8 error", "#9 result"), "output/sig": ("#5 error", "#6 data.kind", "#6 message")},
     ),
+    Difference("terminal-program", {"start/tty-notfound": ("#4 data.kind",)}),
     Difference(
         "terminal-exit-code",
         {

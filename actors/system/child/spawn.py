@@ -213,8 +213,9 @@ def _look_up(request: SpawnRequest, name: bytes, cwd: bytes) -> bytes:
         if b"/" in name:
             raise spawn_failure(error, "program", f"program {shown}", path=shown) from None
         if request.tty and error.errno == errno.ENOENT:
+            # Clients of upstream know this text; programs go by the kind, which is that of any missing program.
             message = f"Unable to spawn {shown} because:\nNo viable candidates found in {where}"
-            raise SpawnError("spawnFailed", message, "program", path=shown, errno=errno.ENOENT) from None
+            raise SpawnError("spawnNotFound", message, "program", path=shown, errno=errno.ENOENT) from None
         raise spawn_failure(error, "program", f"program {shown} in {where}", path=shown) from None
 
 

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-import actors.process.actor
+import actors.process.requests
 import exec_server.client.process
 import exec_server.client.sync
 import protocol.process
-from actors.process.actor import ProcessActor
+from actors.process.requests import Requests
 from exec_server.client.connect import connect_websocket
 from protocol.client_codec import JSON_CLIENT, MSGPACK_CLIENT
 from protocol.codec import JSON, MSGPACK
@@ -62,7 +62,7 @@ def placed(code: str, where: ModuleType, wire: ModuleType) -> Any:
 @pytest.fixture
 def everywhere(wire: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The request with its handler and its calls."""
-    monkeypatch.setitem(ProcessActor._requests, "process/usage", placed(ANSWER, actors.process.actor, wire))
+    monkeypatch.setitem(Requests._methods, "process/usage", placed(ANSWER, actors.process.requests, wire))
     for code, where in ((CALL, exec_server.client.process), (SYNC, exec_server.client.sync)):
         monkeypatch.setattr(where.Process, "usage", placed(code, where, wire), raising=False)
     return wire

@@ -328,7 +328,7 @@ async def test_failures_to_start_say_what_was_wrong(server: Program, workspace: 
     script.chmod(0o755)
     async with session(server.url) as client:
         for argv, cwd, kind, word in (
-            (["nosuchprogram"], workspace, "spawnNotFound" if not tty else "spawnFailed", "nosuchprogram"),
+            (["nosuchprogram"], workspace, "spawnNotFound", "nosuchprogram"),
             (["/nonexistent/program"], workspace, "spawnNotFound", "/nonexistent/program"),
             (["true"], gone, "spawnNotFound", str(gone)),
             ([str(script)], workspace, "spawnNotFound", str(script)),

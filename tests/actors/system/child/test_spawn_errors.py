@@ -47,7 +47,7 @@ def test_a_bare_name_that_is_nowhere() -> None:
     assert said(failure("nonesuch")) == ("spawnNotFound", "program", ENOENT)
     error = failure("nonesuch", tty=True)
     assert error.message == (f'Unable to spawn nonesuch because:\nNo viable candidates found in PATH "{ENV["PATH"]}"')
-    assert said(error)[:2] == ("spawnFailed", "program")
+    assert said(error)[:2] == ("spawnNotFound", "program")
 
 
 @WAYS
