@@ -43,10 +43,11 @@ async def run() -> list[str]:
         async def direct() -> None:
             await commands.exec_command("true")
 
-        for attempt in range(1, ATTEMPTS + 1):
+        one, other = await _medians(over_mcp, direct)
+        attempts = 1
+        while one - other > MOST_MS and attempts < ATTEMPTS:
             one, other = await _medians(over_mcp, direct)
-            if one - other <= MOST_MS:
-                break
+            attempts += 1
         began = time.perf_counter()
         await asyncio.gather(*(over_mcp() for _ in range(50)))
         side_by_side = time.perf_counter() - began
@@ -54,7 +55,7 @@ async def run() -> list[str]:
     check(one - other <= MOST_MS, f"a call takes {one:.2f} ms, the same of UnifiedExec {other:.2f} ms")
     return [
         f"a call takes {one:.2f} ms, the same of UnifiedExec {other:.2f} ms "
-        f"(medians of {ROUNDS * CALLS} each; attempt {attempt})",
+        f"(medians of {ROUNDS * CALLS} each; attempt {attempts})",
         f"50 calls side by side take {side_by_side * 1000:.0f} ms",
         f"an idle server holds {held / (1 << 20):.1f} MB",
     ]
