@@ -32,7 +32,8 @@ async def test_links_are_shown_before_they_open_and_only_web_links(context: Brow
         await shell.until("it is there", lambda: _starts(shell, "press here"))
         box = await shell.page.locator(".xterm-screen").first.bounding_box()
         assert box is not None
-        await shell.page.mouse.move(box["x"] + 20, box["y"] + 10)
+        await shell.page.mouse.move(box["x"] + 300, box["y"] + 200)
+        await shell.page.mouse.move(box["x"] + 20, box["y"] + 10, steps=5)
         await asyncio.sleep(0.2)
         await shell.page.mouse.click(box["x"] + 20, box["y"] + 10)
         if uri.startswith("http:"):

@@ -117,6 +117,7 @@ async def test_behind_nginx_below_a_path(context: BrowserContext, stack: AsyncEx
         await shell.run("echo through a proxy")
         await shell.shows("through a proxy")
         await shell.page.reload()
+        await shell.ready()
         await shell.shows("through a proxy")
         assert shell.problems == []
     finally:

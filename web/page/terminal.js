@@ -168,6 +168,7 @@ export class TerminalView {
     for (const data of this.#early.splice(0)) this.input(data);
     if (skips) await this.#paint(process, skipped);
     if (this.facts.readOnly) void this.#takeSize(process);
+    else if (this.#redrawLater && this.term.buffer.active.type === 'alternate') this.#redraw();
     else void process.resize(this.term.rows, this.term.cols).catch(() => {});
     const historyEnd = isHistory && end !== null ? end.seq : 0;
     this.#isHistory = historyEnd > 0;
@@ -298,8 +299,10 @@ export class TerminalView {
     if (this.#shown.seq === 0 || this.#closed) return;
     const pending = Array.from(this.#tail.slice(this.#tail.length - incompleteBytes(this.#tail)));
     for (const scrollback of KEPT_LINES) {
-      const data = this.#serialize.serialize({ scrollback });
       const { rows, cols } = this.term;
+      const { cursorX, cursorY } = this.term.buffer.active;
+      const cursor = cursorX < cols ? `\x1b[${cursorY + 1};${cursorX + 1}H` : ''; // the addon may be off by one
+      const data = this.#serialize.serialize({ scrollback }) + cursor;
       if (keepScreen(this.name, { data, pending, rows, cols, shown: this.#shown, title: this.title })) return;
     }
   }
@@ -314,6 +317,7 @@ export class TerminalView {
     this.#keepTail(pending);
     this.#shown = kept.shown;
     this.title = plain(kept.title);
+    this.#redrawLater = this.term.buffer.active.type === 'alternate'; // its scroll region, say, was not kept
     this.#refit();
     this.onchange();
   }
