@@ -85,7 +85,9 @@ class Shell:
         except TimeoutError:
             shown = await self.text() if await self.value("self !== undefined") else "(no terminal)"
             status = await self.page.text_content("#status")
-            raise AssertionError(f"never: {what}; status {status!r}, the terminal shows {shown[:300]!r} … {shown[-600:]!r}") from None
+            raise AssertionError(
+                f"never: {what}; status {status!r}, the terminal shows {shown[:300]!r} … {shown[-600:]!r}"
+            ) from None
 
     async def shows(self, text: str, seconds: float = WAIT_S) -> None:
         """Wait until a line of the terminal is just this, or has it, if it has several words."""

@@ -1,4 +1,4 @@
-"""`python -m tests.web_client`: type checks the JavaScript client and its tests, and runs them. Arguments are files."""
+"""`python -m tests.web_client`: type checks the JavaScript client and its tests, and runs these. Arguments: files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.web_client.tools import NotInstalled, modules, node
 
 CLIENT = Path(__file__).parent.parent.parent / "web" / "client"
+PAGE = Path(__file__).parent.parent / "web_page"
 _TEST_TIMEOUT_MS = 60_000
 _TIMEOUT_S = 600
 
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
         "NODE": str(program),
         "TSC": str(compiler),
     }
-    files = arguments or sorted(str(path.relative_to(CLIENT)) for path in CLIENT.glob("test/*.test.js"))
+    files = arguments or [str(path) for path in sorted(CLIENT.glob("test/*.test.js")) + sorted(PAGE.glob("*.test.js"))]
     tests = [program, "--test", f"--test-timeout={_TEST_TIMEOUT_MS}", "--test-reporter=dot", *files]
     return subprocess.run(tests, cwd=CLIENT, env=environment, timeout=_TIMEOUT_S).returncode
 
