@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
-from time import time
+from time import monotonic
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -138,7 +138,7 @@ class WebAccess:
         files: Mapping[str, StaticFile],
         encrypted: bool,
         origins: Sequence[str] = (),
-        clock: Callable[[], float] = time,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.files = files
         self.origins = frozenset(origins)
