@@ -19,6 +19,7 @@ ExecServerError
     ├── LimitReached        kind `limitReached`: a bound of the server, which `limit` names, is reached
     ├── ShuttingDown        kind `shuttingDown`
     ├── Busy                kind `busy`: a bound of this connection is reached; try again later
+    ├── NotAudited          kind `notAudited`: the audit log cannot tell of a start, so there is none
     └── ActorLost           kind `actorLost`: the actor that should have answered ended
 
 A `kind` is part of the wire: once sent it keeps its meaning.
@@ -202,6 +203,14 @@ class Busy(InternalError):
         super().__init__(message, {"kind": "busy"})
 
 
+class NotAudited(InternalError):
+    """`process/start` where the audit log cannot tell of it: its disk is full, or far too slow."""
+
+    def __init__(self) -> None:
+        text = "the audit log of this server cannot be written, and nothing is started that it does not tell of"
+        super().__init__(f"{text}; its disk may be full: try again later", {"kind": "notAudited"})
+
+
 class ActorLost(InternalError):
     """The actor that should have answered is gone."""
 
@@ -235,6 +244,7 @@ _BY_KIND: dict[str, type[ExecServerError]] = {
     "unknownProcess": UnknownProcess,
     "processExists": ProcessExists,
     "busy": Busy,
+    "notAudited": NotAudited,
     "actorLost": ActorLost,
     "limitReached": LimitReached,
     **dict.fromkeys(("spawnNotFound", "spawnPermissionDenied", "spawnFailed", "resourceExhausted"), SpawnError),

@@ -13,6 +13,7 @@ from protocol.process import ProcessEntry, ProcessExited, ProcessStartParams
 
 class State(enum.Enum):
     RESERVING = "reserving"  # the router has been asked for room
+    AUDITING = "auditing"  # there is room, and the audit log has been asked to tell of it
     STARTING = "starting"  # there is room, and the child is being spawned
     RUNNING = "running"
     EXITED = "exited"  # somebody holds its streams open
@@ -40,7 +41,7 @@ class Entry:
     @property
     def counts(self) -> bool:
         """Whether it is one of the running processes that are limited in number."""
-        return self.state in (State.RESERVING, State.STARTING, State.RUNNING)
+        return self.state in (State.RESERVING, State.AUDITING, State.STARTING, State.RUNNING)
 
     def started(self, message: ProcessStarted) -> None:
         """The child runs."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from actors.base.messages import Address, Audited, BridgeAttached, OpenSession
+from actors.base.messages import Address, Audited, AuditStart, BridgeAttached, OpenSession
 from actors.base.settings import Settings
 
 
@@ -34,6 +34,15 @@ class SessionFacts:
     def client(self) -> tuple[str, str]:
         """Peer and name of the client that is attached."""
         return ("", "") if self.attached is None else self.attached.client
+
+    @property
+    def is_audited(self) -> bool:
+        """Whether there is an audit log."""
+        return self.opened.audit is not None
+
+    def audit_start(self, token: int, line: Audited, process_id: str) -> None:
+        """Have the audit log tell of a start before it is made; it answers with StartAudited."""
+        self.send(self.opened.audit, AuditStart(token, process_id, line))
 
     def audit(self, entry: Callable[..., Audited], *facts: Any) -> None:
         """Have the audit log tell `entry` of these facts, if there is one."""

@@ -27,6 +27,7 @@ from actors.base.messages import (
     RecordDropped,
     Reservation,
     ReserveProcess,
+    StartAudited,
     StartFailed,
     StartProcess,
 )
@@ -112,19 +113,32 @@ class Processes(Part):
 
     def receiveMsg_Reservation(self, message: Reservation, router: Address) -> None:
         entry = self._entries[message.process_id]
-        if message.error is None:
+        if message.error is None and self._facts.is_audited:
+            entry.state = State.AUDITING
+            line = audit.starting(self._facts.session_id, entry.params, entry.cwd, entry.by)
+            self._facts.audit_start(entry.call.token, line, message.process_id)
+        else:
+            self._spawn(entry, message.error)
+
+    def receiveMsg_StartAudited(self, message: StartAudited, auditor: Address) -> None:
+        entry = self._entries.get(message.process_id)
+        if entry is not None and entry.state is State.AUDITING and entry.call.token == message.token:
+            self._spawn(entry, message.error)
+
+    def _spawn(self, entry: Entry, refusal: ExecServerError | None) -> None:
+        if refusal is None:
             entry.state = State.STARTING
-            self._flow.add(message.process_id)
+            self._flow.add(entry.params.process_id)
         start = StartProcess(
             session_id=self._facts.session_id,
             token=entry.call.token,
             bridge=entry.call.bridge,
-            router=router,
+            router=self._facts.router,
             params=entry.params,
             cwd=entry.cwd,
             settings=self._facts.settings,
             paused=self.paused,
-            refusal=message.error,
+            refusal=refusal,
         )
         self.send(entry.actor, start)
 
@@ -205,7 +219,7 @@ class Processes(Part):
     def end(self) -> None:
         """The session is over, and its processes end with it."""
         for process_id, entry in self._entries.items():
-            if entry.state is State.RUNNING:
+            if entry.state in (State.STARTING, State.RUNNING):  # STARTING: it may have been spawned a moment ago
                 self._facts.audit(audit.ended, process_id, entry.pid, None, None, "sessionEnded")
         self._entries.clear()
 

@@ -15,11 +15,20 @@ from typing import Any, Final
 import msgspec
 
 from actors.base.log_context import facts_of
-from actors.system.line_queue import LineQueue
+from actors.system.line_queue import WHOLE, LineQueue
 from actors.system.pool import Pool
 
 WAITING_LIMIT: Final = 1 << 20
 """Bytes that may wait to be written; a single longer line may, too."""
+
+ORDINARY_SHARE: Final = 0.5
+"""The share of them for lines below `warning`: what any client can cause at will."""
+LONGEST_MESSAGE: Final = 4096
+"""Characters of a message; what follows is left out."""
+LONGEST_TRACEBACK: Final = 8192
+"""Characters of a traceback; what is before the last ones is left out."""
+LONGEST_FACT: Final = 256
+"""Characters of what a line is about, as of an id that a client has chosen."""
 
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {10: "\\n"}
 WRITER: Final = Pool(1, "exec-server-log", grows=False)
@@ -34,11 +43,11 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
-        line |= facts_of(record)
+        line |= _facts(record)
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = self.formatException(record.exc_info)[-LONGEST_TRACEBACK:]
         return msgspec.json.encode(line).decode()
 
 
@@ -46,10 +55,23 @@ class TextFormatter(logging.Formatter):
     """A line, and the lines of a traceback. What a client said cannot break a line, nor move the cursor."""
 
     def format(self, record: logging.LogRecord) -> str:
-        about = "".join(f" {name}={value}" for name, value in facts_of(record).items())
-        text = f"{record.levelname} {record.name}: {record.getMessage()}{about}"
+        about = "".join(f" {name}={value}" for name, value in _facts(record).items())
+        text = f"{record.levelname} {record.name}: {_message(record)}{about}"
         line = f"{_time(record)} {text.translate(_ESCAPED)}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{self.formatException(record.exc_info)[-LONGEST_TRACEBACK:]}" if record.exc_info else line
+
+
+def _message(record: logging.LogRecord) -> str:
+    return _beginning(record.getMessage(), LONGEST_MESSAGE)
+
+
+def _facts(record: logging.LogRecord) -> dict[str, Any]:
+    facts = facts_of(record)
+    return {name: _beginning(each, LONGEST_FACT) if isinstance(each, str) else each for name, each in facts.items()}
+
+
+def _beginning(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -72,7 +94,7 @@ class StderrHandler(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        self._lines.append(line)
+        self._lines.append(line, WHOLE if record.levelno >= logging.WARNING else ORDINARY_SHARE)
 
     def _write(self, lines: bytes, lost: int) -> int:
         if lost:

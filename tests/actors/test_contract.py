@@ -90,7 +90,7 @@ SAMPLES: dict[Any, list[Any]] = {
     float: [1.5],
     int: [1 << 40],
     tuple[str, str]: [("websocket 127.0.0.1:1", "tests")],
-    Literal["started", "failed", "ended"]: ["started"],
+    Literal["starting", "started", "failed", "ended"]: ["started"],
     msgspec.Struct: [START, OUTPUT],
     str: ["text"],
     types.NoneType: [None],

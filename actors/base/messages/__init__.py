@@ -21,7 +21,7 @@ from actors.base.messages.shared import (
     ProcessStarted,
     Reconfigure,
 )
-from actors.base.messages.to_audit import Audited, OpenAudit, ToAudit
+from actors.base.messages.to_audit import Audited, AuditStart, OpenAudit, ToAudit
 from actors.base.messages.to_bridge import (
     Answer,
     Attached,
@@ -68,6 +68,7 @@ from actors.base.messages.to_session import (
     OpenSession,
     OutputResumed,
     Reservation,
+    StartAudited,
     StartFailed,
     ToSession,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "Attach",
     "AttachFailed",
     "Attached",
+    "AuditStart",
     "Audited",
     "BridgeAttached",
     "BridgeClosed",
@@ -129,6 +131,7 @@ __all__ = [
     "SessionTaken",
     "Shutdown",
     "ShutdownDone",
+    "StartAudited",
     "StartFailed",
     "StartProcess",
     "ToAudit",

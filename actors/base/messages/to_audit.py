@@ -18,13 +18,15 @@ class Audited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename=
     """ConnectionActor to AuditActor: a line of the log. `session` is no power over the session."""
 
     at_ms: int
-    event: Literal["started", "failed", "ended"]
+    event: Literal["starting", "started", "failed", "ended"]
     session: str
     process: str
     peer: str = ""
     client: str = ""
     argv: list[str] | None = None
     argv_sha256: str | None = None
+    argv_bytes: int | None = None
+    """How long argv is, where it is too long for the log."""
     cwd: str | None = None
     tty: bool | None = None
     mode: str | None = None
@@ -36,4 +38,12 @@ class Audited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, rename=
     kind: str | None = None
 
 
-ToAudit = OpenAudit | Audited
+class AuditStart(msgspec.Struct, frozen=True, gc=False):
+    """ConnectionActor to AuditActor: write this line, and say so (StartAudited), before its process is spawned."""
+
+    token: int
+    process_id: str
+    line: Audited
+
+
+ToAudit = OpenAudit | Audited | AuditStart

@@ -38,6 +38,14 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     error: ExecServerError | None
 
 
+class StartAudited(msgspec.Struct, frozen=True, gc=False):
+    """AuditActor to ConnectionActor: the log tells of the start of this token; or cannot, and nothing may start."""
+
+    token: int
+    process_id: str
+    error: ExecServerError | None
+
+
 class DropRecord(msgspec.Struct, frozen=True, gc=False):
     """Router to ConnectionActor: forget this finished process, others need its room."""
 
@@ -79,6 +87,7 @@ class Forgotten(msgspec.Struct, frozen=True, gc=False):
 ToSession = (
     OpenSession
     | Reservation
+    | StartAudited
     | DropRecord
     | Describe
     | AttachFailed

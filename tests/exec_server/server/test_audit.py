@@ -39,19 +39,27 @@ async def test_every_process_is_in_the_log(tmp_path: Path, show: bool) -> None:
             await killed.terminate()
             await killed.closed()
             await client.start("left", "/bin/sleep", "1000")
-            await eventually(lambda: len(entries(path)) == 6, "what has happened is in the file")
+            await eventually(lambda: len(entries(path)) == 10, "what has happened is in the file")
             port = client.link.socket.local_address[1]
         server.stop()
-    found = entries(path)
-    assert [(each["event"], each["process"]) for each in found] == [
+    told = entries(path)
+    assert [(each["event"], each["process"]) for each in told] == [
+        ("starting", "good"),
         ("started", "good"),
         ("ended", "good"),
+        ("starting", "bad"),
         ("failed", "bad"),
+        ("starting", "killed"),
         ("started", "killed"),
         ("ended", "killed"),
+        ("starting", "left"),
         ("started", "left"),
         ("ended", "left"),
     ]
+    beginning = [told.pop(at) for at in (8, 5, 3, 0)][-1]
+    found = told
+    same = ("session", "process", "peer", "client", "cwd", "tty", "mode", "argv", "argvSha256")
+    assert all(beginning.get(name) == found[0].get(name) for name in same) and "pid" not in beginning
     assert all(each["session"] == found[0]["session"] and each["atMs"] > 1_700_000_000_000 for each in found)
     argv = ["/bin/sh", "-c", "exit 3", "s3cret"]
     assert found[0]["peer"] == f"websocket 127.0.0.1:{port}"
@@ -80,10 +88,10 @@ async def test_the_file_may_be_moved_away(tmp_path: Path) -> None:
     with program("--audit", str(path)) as server:
         async with client_session(server.url) as client:
             await client.run("first", "/bin/true")
-            await eventually(lambda: len(entries(path)) == 2, "the first is in the file")
+            await eventually(lambda: len(entries(path)) == 3, "the first is in the file")
             path.rename(tmp_path / "audit.1")
             await client.run("second", "/bin/true")
-            await eventually(lambda: path.exists() and len(entries(path)) == 2, "the second is in another")
+            await eventually(lambda: path.exists() and len(entries(path)) == 3, "the second is in another")
 
 
 def test_a_log_that_cannot_be_written_keeps_the_server_from_starting(tmp_path: Path) -> None:

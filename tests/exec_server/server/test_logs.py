@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from exec_server.server.logs import JsonFormatter, TextFormatter
+from exec_server.server.logs import WAITING_LIMIT, JsonFormatter, StderrHandler, TextFormatter
 from tests.support.client import PATIENCE_S, session
 from tests.support.program import ROOT, eventually, program
 
@@ -98,3 +98,31 @@ async def test_a_reader_of_stderr_who_stops_reading(tmp_path: Path) -> None:
             for number in range(5):
                 await asyncio.gather(*(client.run(f"{number}-{each}" + "x" * 1000, "/bin/true") for each in range(20)))
             assert (await client.run("last", "/bin/echo", "hi")).stdout == b"hi\n"
+
+
+def test_what_clients_do_cannot_drown_a_refusal() -> None:
+    """H10. Stderr is slow, and somebody causes line after line. Lost: the warning that a stranger was refused."""
+    reader, writer = os.pipe()
+    with open(reader, "rb") as stderr:
+        handler = StderrHandler(writer)
+        handler.setFormatter(JsonFormatter())
+
+        def say(level: int, text: str) -> None:
+            record = logging.LogRecord("exec_server", level, "", 0, text, None, None)
+            record.about = {"process": "x" * 100_000}
+            handler.emit(record)
+
+        for _ in range(2 * WAITING_LIMIT // 4000):
+            say(logging.INFO, "m" * 100_000)
+        say(logging.WARNING, "refused a stranger")
+        say(logging.WARNING, "the last")
+        found = []
+        for line in stderr:
+            found.append(json.loads(line))
+            assert len(line) < 5000
+            if found[-1]["message"] == "the last":
+                break
+        handler.flush()
+    os.close(writer)
+    assert found[-2]["message"] == "refused a stranger"
+    assert len(found) < WAITING_LIMIT // 4000, "and much was lost"
