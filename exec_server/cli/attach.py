@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from exec_server.cli.detached_process import found
+from exec_server.cli.detached_processes import found
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.exit_status import NOT_RUN, outcome
 from exec_server.cli.foreground import Foreground

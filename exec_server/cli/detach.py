@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from exec_server.cli.detached_sessions import DetachedSession, DetachedSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import CliError
-from exec_server.cli.run import RunRequest, started
+from exec_server.cli.start import RunRequest, started
 from exec_server.cli.target import connected, detachable_url
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget

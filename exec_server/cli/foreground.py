@@ -6,15 +6,16 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import AsyncIterable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Coroutine
+from typing import Any
 
 from exec_server.cli.exit_status import NOT_RUN, CliError, tell
 from exec_server.cli.std_streams import DescriptorReader, DescriptorWriter
 from exec_server.cli.terminal import LocalTerminal, size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.errors import TransportDisconnected
-from exec_server.client.events import Closed, Disconnected, Event, Exited, ExitStatus, Failed, Gap, Output, Reconnected
+from exec_server.client.events import Closed, Disconnected, Exited, ExitStatus, Failed, Gap, Output, Reconnected
+from exec_server.client.process import Process
 
 TIMED_OUT = 124
 """The exit status for a command that ran into its time limit, as of timeout(1)."""
@@ -27,20 +28,6 @@ LEAVE = 0x1D
 """^]; three of them in a row leave an attached program alone."""
 
 
-class Remote(Protocol):
-    """What is needed of a process: `exec_server.client.process.Process` has it."""
-
-    tty: bool
-
-    @property
-    def events(self) -> AsyncIterable[Event]: ...
-    async def write(self, data: bytes) -> None: ...
-    async def close_stdin(self) -> None: ...
-    async def resize(self, rows: int, cols: int) -> None: ...
-    async def signal(self, signal: int | str) -> None: ...
-    async def terminate(self, grace: float = 5.0) -> bool: ...
-
-
 class Foreground:
     """One process in the foreground.
 
@@ -49,7 +36,7 @@ class Foreground:
     """
 
     def __init__(
-        self, process: Remote, client: ExecServerClient, terminal: LocalTerminal | None, attached: bool = False
+        self, process: Process, client: ExecServerClient, terminal: LocalTerminal | None, attached: bool = False
     ) -> None:
         self._process = process
         self._client = client

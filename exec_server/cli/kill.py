@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from exec_server.cli.detached_process import found
+from exec_server.cli.detached_processes import found
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import FAILED, USAGE, CliError, outcome, tell
@@ -55,7 +55,7 @@ async def _kill(
         for process_id in ids:
             try:
                 process = await found(client, store, process_id, session)
-                if not process.entry.running:
+                if process.returncode is not None:
                     raise CliError(f"{process_id} has ended already")
             except CliError as error:
                 tell(str(error))

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from exec_server.cli.detached_process import found
+from exec_server.cli.detached_processes import found
 from exec_server.cli.detached_sessions import DetachedSessions
-from exec_server.cli.exit_status import outcome, tell
+from exec_server.cli.exit_status import CliError, outcome, tell
 from exec_server.cli.std_streams import DescriptorWriter
 from exec_server.cli.target import TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
-from exec_server.client.events import Gap, Output
+from exec_server.client.events import Failed, Gap, Output
 
 
 def logs(
@@ -43,9 +43,11 @@ async def _logs(target: ServerTarget, process_id: str, follow: bool, session: st
     writer = DescriptorWriter()
     async with connected(target) as client:
         process = await found(client, store, process_id, session)
-        async for event in process.read(follow):
+        async for event in process.events if follow else process.retained():
             if isinstance(event, Output):
                 await writer.write(2 if event.stream == "stderr" else 1, event.data)
             elif isinstance(event, Gap):
                 tell(f"{event.size} bytes of output are missing: the server has not kept them")
+            elif isinstance(event, Failed):
+                raise CliError(f"{process_id}: {event}")
     return 0

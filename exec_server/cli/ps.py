@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from exec_server.cli.detached_process import Listed, listed
+from exec_server.cli.detached_processes import Listed, listed
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import outcome

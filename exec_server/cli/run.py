@@ -8,34 +8,18 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
-from msgspec import Struct
 
+from exec_server.cli.detach import detach as detached
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, USAGE, CliError, complain, outcome
 from exec_server.cli.foreground import Foreground
+from exec_server.cli.start import RunRequest, started
 from exec_server.cli.target import TokenFile, Url, connected, target_of
-from exec_server.cli.terminal import LocalTerminal, interactive, size
-from exec_server.client.client import ExecServerClient
+from exec_server.cli.terminal import LocalTerminal, interactive
 from exec_server.client.environments_file import ServerTarget
-from exec_server.client.process import Process
-from exec_server.client.start import INHERIT
-from protocol.errors import ExecServerError, SpawnError
-
-NOT_EXECUTABLE = 126
-NOT_FOUND = 127
 
 VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "--keep")
 """Options of `run` that take a value; the first word that is none, nor an option, begins the command."""
-
-
-class RunRequest(Struct, frozen=True):
-    """What to run, and how. `env` is laid over the environment of the server."""
-
-    argv: list[str]
-    tty: bool
-    cwd: str | None
-    env: dict[str, str]
-    timeout: float | None
 
 
 def run(
@@ -82,10 +66,8 @@ def run(
         target = target_of(url, token_file)
         if not detach:
             return await _run(target, _wanted(command, tty, cwd, env, timeout))
-        from exec_server.cli.detach import detach as left
-
         wanted = _wanted(command, bool(tty), cwd, env, timeout)
-        return await left(target, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
+        return await detached(target, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
 
     return outcome(main, NOT_RUN)
 
@@ -133,31 +115,3 @@ async def _run(target: ServerTarget, wanted: RunRequest) -> int:
         terminal = LocalTerminal() if wanted.tty and os.isatty(0) else None
         process = await started(client, wanted, stdin=subprocess.PIPE)
         return await Foreground(process, client, terminal).run()
-
-
-async def started(client: ExecServerClient, wanted: RunRequest, stdin: int, process_id: str | None = None) -> Process:
-    """The command, started. Raises CliError where it cannot be, and else as `ExecServerClient.start`."""
-    rows, cols = (size() or (None, None)) if wanted.tty else (None, None)
-    try:
-        return await client.start(
-            wanted.argv,
-            stdin=stdin,
-            cwd=wanted.cwd,
-            env=wanted.env,
-            env_policy=INHERIT,
-            tty=wanted.tty,
-            rows=rows,
-            cols=cols,
-            timeout=wanted.timeout,
-            process_id=process_id,
-        )
-    except SpawnError as error:
-        raise CliError(error.message, spawn_status(error)) from None
-
-
-def spawn_status(error: ExecServerError) -> int:
-    """The exit status for a command that could not be started, as of env(1)."""
-    data = error.data or {}
-    if data.get("reason") not in ("program", "interpreter"):
-        return NOT_RUN
-    return {"spawnNotFound": NOT_FOUND, "spawnPermissionDenied": NOT_EXECUTABLE}.get(data.get("kind", ""), NOT_RUN)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 
-from exec_server.cli.detached_process import found
+from exec_server.cli.detached_processes import found
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import seconds
 from exec_server.cli.exit_status import NOT_RUN, outcome, tell
-from exec_server.cli.foreground import TIMED_OUT
+from exec_server.cli.foreground import TIMED_OUT, shell_status
 from exec_server.cli.target import Json, TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
 
@@ -49,11 +49,11 @@ async def _wait(target: ServerTarget, process_id: str, limit: float | None, sess
         process = await found(client, store, process_id, session)
         try:
             async with asyncio.timeout(limit):
-                result = await process.wait()
+                status = await process.wait()
         except TimeoutError:
             tell(f"{process_id} still runs")
             return TIMED_OUT
     if as_json:
-        told = {"exitCode": result.exit_code, "signal": result.signal, "reason": result.reason}
+        told = {"exitCode": shell_status(status), "signal": status.signal, "reason": status.reason}
         print(json.dumps({"processId": process_id, **told}))
-    return NOT_RUN if result.exit_code is None else result.exit_code
+    return shell_status(status)

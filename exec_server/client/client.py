@@ -6,28 +6,26 @@ import asyncio
 import os
 import subprocess
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Unpack
 
 from msgspec.structs import asdict
 
 from exec_server.client.demultiplexer import Demultiplexer, EventStream
 from exec_server.client.errors import TransportDisconnected
+from exec_server.client.other_session import OtherSession
 from exec_server.client.process import Process
 from exec_server.client.session import Session
-from exec_server.client.start import start_params
+from exec_server.client.start import RunOptions, StartOptions, known, start_params
 from protocol.environment import EnvironmentInfo
 from protocol.errors import UnknownProcess
 from protocol.process import (
-    EnvPolicy,
     ProcessEntry,
     ProcessListParams,
     ProcessTerminateParams,
     ProcessTerminateResult,
-    ResourceLimits,
 )
 from protocol.requests import ParamsFor, ResultT
-from protocol.sandbox import Sandbox
 
 END_S = 2.0
 """How long `close` waits for the answers to its kills, in seconds."""
@@ -75,61 +73,18 @@ class ExecServerClient:
         """
         return await self._session.call(params)
 
-    async def start(
-        self,
-        argv: Sequence[str | os.PathLike[str]],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        cwd: str | os.PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        env_policy: EnvPolicy | None = None,
-        tty: bool = False,
-        rows: int | None = None,
-        cols: int | None = None,
-        timeout: float | None = None,
-        idle_timeout: float | None = None,
-        limits: ResourceLimits | None = None,
-        on_disconnect: Literal["keep", "terminate"] | None = None,
-        closed_after_exit: float | None = None,
-        sandbox: Sandbox | None = None,
-        process_id: str | None = None,
-        pass_fds: Sequence[int] = (),
-    ) -> Process:
-        """Start a program; returns its handle when it is being executed.
-
-        `stdin` is `subprocess.PIPE` or `DEVNULL`; on a terminal (`tty`) it is the terminal, of `rows` by `cols`.
-        `cwd` is a path on the server, relative to the server's own folder. `env` is the whole environment; without it
-        the server's is inherited, but for names that look like secrets (`env_policy` can say otherwise). After
-        `timeout` seconds, or `idle_timeout` without input and output, the server ends the process. With a `sandbox` it
-        may do only what that allows.
-
-        `pass_fds` are descriptors above 2 that the process has under the same numbers, as with `subprocess`; only a
-        server in this process can pass them on.
+    async def start(self, argv: Sequence[str | os.PathLike[str]], **options: Unpack[StartOptions]) -> Process:
+        """Start a program; returns its handle when it is being executed. `StartOptions` describes the options.
 
         Raises SpawnError if it cannot be started, InvalidRequest if its id is in use, NotImplementedError for what
         this server lacks, and TransportDisconnected if the connection is lost for good, or was cut before the program
         was started. A start is never sent twice.
         """
+        known(options, StartOptions, "start")
+        pass_fds = options.get("pass_fds", ())
         if pass_fds and not self._session.in_process:
             raise NotImplementedError("pass_fds: file descriptors cannot be passed to another process's server")
-        params = start_params(
-            self._session.facts,
-            process_id or uuid.uuid4().hex,
-            argv,
-            stdin=stdin,
-            cwd=cwd,
-            env=env,
-            env_policy=env_policy,
-            tty=tty,
-            rows=rows,
-            cols=cols,
-            timeout=timeout,
-            idle_timeout=idle_timeout,
-            limits=limits,
-            on_disconnect=on_disconnect,
-            closed_after_exit=closed_after_exit,
-            sandbox=sandbox,
-        )
+        params = start_params(self._session.facts, options.get("process_id") or uuid.uuid4().hex, argv, options)
         if pass_fds:
             from actors.process.spawn_request import LocalStart
 
@@ -143,7 +98,7 @@ class ExecServerClient:
             if isinstance(error, asyncio.CancelledError):
                 self._kill(params.process_id)
             raise
-        return Process(self._session, subscription, params.argv, tty, params.pipe_stdin)
+        return Process(self._session, subscription, params.argv, params.tty, params.pipe_stdin)
 
     async def run(
         self,
@@ -152,18 +107,16 @@ class ExecServerClient:
         input: bytes | None = None,
         check: bool = False,
         timeout: float | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        env: Mapping[str, str] | None = None,
-        env_policy: EnvPolicy | None = None,
-        limits: ResourceLimits | None = None,
+        **options: Unpack[RunOptions],
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a program to its end, like `subprocess.run` with captured output; `start` describes the arguments.
+        """Run a program to its end, like `subprocess.run` with captured output.
 
         Raises subprocess.CalledProcessError with `check` unless the exit status is 0, and subprocess.TimeoutExpired
-        after `timeout` seconds, with the output so far; the program and its descendants are killed then.
+        after `timeout` seconds, with the output so far; the program and its descendants are killed then. Else as
+        `start`.
         """
-        stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
-        process = await self.start(argv, stdin=stdin, cwd=cwd, env=env, env_policy=env_policy, limits=limits)
+        known(options, RunOptions, "run")
+        process = await self.start(argv, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, **options)
         async with process:
             stdout, stderr = await process.communicate(input, timeout)
             status = await process.wait()
@@ -193,6 +146,15 @@ class ExecServerClient:
             raise
         self._demultiplexer.remove(subscription)
         raise UnknownProcess(process_id)
+
+    def session(self, session_id: str) -> OtherSession:
+        """The processes of another session on this server, such as one that a program has left with `detach`.
+
+        Nothing is asked of the server yet. Raises NotImplementedError if the server lacks the extension.
+        """
+        if not self._session.has("attach"):
+            raise NotImplementedError("session: this server lacks the extension `attach`")
+        return OtherSession(self._session, self._demultiplexer, session_id)
 
     def events(self) -> EventStream:
         """What happens to all processes of this client from now on: Output, Gap, Exited, Closed, Failed; and to the

@@ -29,15 +29,20 @@ ALL: tuple[Queue, ...] = (*STREAMS, "state")
 
 
 class EventBuffer:
-    """The events of one process that wait to be taken. `changed_size` is called when `size` has grown or shrunk."""
+    """The events of one process that wait to be taken. `changed_size` is called when `size` has grown or shrunk,
+    `wanted` when somebody begins to wait for an event.
+    """
 
-    def __init__(self, changed_size: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, changed_size: Callable[[], None] = lambda: None, wanted: Callable[[], None] = lambda: None
+    ) -> None:
         self.size = 0
         """Bytes that wait."""
         self.end: Closed | Failed | None = None
         """The last event, once it has come; nothing is put after it."""
         self.exit: Exited | None = None
         self._changed_size = changed_size
+        self._wanted = wanted
         self._count = 0
         self._queues: dict[Queue, deque[tuple[int, Event]]] = {name: deque() for name in ALL}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -81,6 +86,7 @@ class EventBuffer:
 
     async def change(self) -> None:
         """Wait until something is put."""
+        self._wanted()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

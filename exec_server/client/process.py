@@ -7,19 +7,25 @@ import signal as signals
 import subprocess
 import uuid
 from collections import deque
+from collections.abc import AsyncIterator
+from typing import Protocol
 
-from exec_server.client.demultiplexer import UNKNOWN, Subscription
+from exec_server.client.demultiplexer import READ_MOST, UNKNOWN
 from exec_server.client.errors import TransportDisconnected
-from exec_server.client.event_buffer import STREAMS
-from exec_server.client.events import ExitStatus, Failed, Gap, Output
+from exec_server.client.event_buffer import STREAMS, EventBuffer
+from exec_server.client.events import Event, ExitStatus, Failed, Gap, Output
+from exec_server.client.feed import Feed
 from exec_server.client.session import Session
 from exec_server.client.streams import AllOutput, Events, OutputStream, gap_error, raise_if_lost
-from protocol.errors import ExecServerError
+from protocol.errors import ActorLost, ExecServerError
 from protocol.process import (
     ProcessCloseStdinParams,
+    ProcessEntry,
+    ProcessReadParams,
     ProcessResizeParams,
     ProcessSignalParams,
     ProcessTerminateParams,
+    ProcessWaitParams,
     ProcessWriteParams,
     ProcessWriteResult,
 )
@@ -28,6 +34,18 @@ PIECE = 256 << 10
 """Bytes of input in one request."""
 WINDOW = 1 << 20
 """Bytes of input of one process that may be unanswered; more wait here."""
+WAIT_MS = 60_000
+"""How long the server waits for an exit until it answers that there was none, in milliseconds."""
+
+
+class EventSource(Protocol):
+    """Where the events of a process come from: notifications of one's own session, or reads of another."""
+
+    process_id: str
+    buffer: EventBuffer
+
+    def put(self, events: list[Event]) -> None:
+        """Events that are known otherwise."""
 
 
 class Process:
@@ -40,22 +58,34 @@ class Process:
     TransportDisconnected, as does everything else.
     """
 
-    def __init__(self, session: Session, subscription: Subscription, args: list[str], tty: bool, piped: bool) -> None:
-        self.process_id = subscription.process_id
+    def __init__(
+        self,
+        session: Session,
+        source: EventSource,
+        args: list[str],
+        tty: bool,
+        piped: bool,
+        elsewhere: str | None = None,
+        entry: ProcessEntry | None = None,
+    ) -> None:
+        """`elsewhere`: the id of the session that it is in, if that is not `session`. `entry`: what was told of it."""
+        self.process_id = source.process_id
         """Its id in its session."""
         self.args = args
         self.tty = tty
         self._session = session
-        self._subscription = subscription
+        self._source = source
+        self._elsewhere = elsewhere
+        self._exit_told = None if entry is None else _exit_in(entry)
         self._piped = piped
-        self._buffer = subscription.buffer
-        self.stdout = OutputStream(subscription.buffer, "stdout", "pty")
+        self._buffer = source.buffer
+        self.stdout = OutputStream(source.buffer, "stdout", "pty")
         """Standard output; all output, for a process on a terminal."""
-        self.stderr = OutputStream(subscription.buffer, "stderr")
+        self.stderr = OutputStream(source.buffer, "stderr")
         """Standard error; nothing, for a process on a terminal."""
-        self.output = AllOutput(subscription.buffer)
+        self.output = AllOutput(source.buffer)
         """All output in order, as `Output` with stream and seq."""
-        self.events = Events(subscription.buffer)
+        self.events = Events(source.buffer)
         """Output, Gap, Exited, Closed, Failed, in order."""
         self._collected: dict[str, list[bytes]] = {"stdout": [], "stderr": [], "pty": []}
         self._unanswered: deque[tuple[int, asyncio.Future[ProcessWriteResult]]] = deque()
@@ -64,22 +94,51 @@ class Process:
         self._writes = 0
 
     def __repr__(self) -> str:
-        status = "running" if self._buffer.exit is None else repr(self._buffer.exit.status)
-        return f"<Process {self.process_id} {self.args!r}: {status}>"
+        status = self.returncode
+        return f"<Process {self.process_id} {self.args!r}: {'running' if status is None else repr(status)}>"
 
     @property
     def returncode(self) -> ExitStatus | None:
         """How it ended, as `wait` returns it; None before that is known."""
-        return None if self._buffer.exit is None else self._buffer.exit.status
+        return self._exit_told if self._buffer.exit is None else self._buffer.exit.status
 
     async def wait(self) -> ExitStatus:
         """Wait until the process has exited. Output may still come afterwards."""
+        if self._elsewhere is not None:
+            return await self._wait_elsewhere(self._elsewhere)
         while self._buffer.exit is None:
             raise_if_lost(self._buffer)
             if self._buffer.end is not None:
                 raise TransportDisconnected(f"how process {self.process_id} ended is not known")
             await self._buffer.change()
         return self._buffer.exit.status
+
+    async def _wait_elsewhere(self, session_id: str) -> ExitStatus:
+        """Ask for the exit, so that no output has to be read for it. What a list told of it lacks the reason."""
+        while self._buffer.exit is None:
+            result = await self._session.call(ProcessWaitParams(self.process_id, WAIT_MS, session_id))
+            if result.exited and result.exit_code is None:
+                raise ActorLost(f"how process {self.process_id} ended is not known")
+            if result.exited and result.exit_code is not None:
+                self._exit_told = ExitStatus.of(result.exit_code, result.signal, result.reason)
+                return self._exit_told
+        return self._buffer.exit.status
+
+    async def retained(self) -> AsyncIterator[Event]:
+        """What the server has retained of its output until now, from the beginning, and its end, if that has come; a
+        Gap where output is evicted. Nothing is taken from `events` and the streams. Raises UnknownProcess.
+        """
+        feed = Feed(self.process_id)
+        chunks = True
+        while chunks and not feed.closed:
+            feed.behind = True
+            params = ProcessReadParams(
+                self.process_id, after_seq=feed.last_seq, max_bytes=READ_MOST, session_id=self._elsewhere
+            )
+            result = await self._session.call(params)
+            chunks = bool(result.chunks)
+            for event in feed.read(result):
+                yield event
 
     # -- input --------------------------------------------------------------------------------------------------
 
@@ -104,7 +163,7 @@ class Process:
         Nothing happens if standard input is closed already, or the process has ended.
         """
         async with self._writing:
-            params = ProcessCloseStdinParams(self.process_id)
+            params = ProcessCloseStdinParams(self.process_id, self._elsewhere)
             answer = self._session.post(params, repeat=not self.tty).future
         self._check_known(await answer)
 
@@ -117,7 +176,8 @@ class Process:
 
     def _send(self, piece: bytes) -> asyncio.Future[ProcessWriteResult]:
         self._writes += 1
-        params = ProcessWriteParams(self.process_id, piece, f"{self._write_prefix}-{self._writes}")
+        write_id = f"{self._write_prefix}-{self._writes}"
+        params = ProcessWriteParams(self.process_id, piece, write_id, session_id=self._elsewhere)
         answer = self._session.post(params).future
         while self._unanswered and self._unanswered[0][1].done():
             self._unanswered.popleft()
@@ -131,21 +191,21 @@ class Process:
 
     def _check_known(self, result: ProcessWriteResult) -> None:
         if result.status == "unknownProcess":
-            self._subscription.put([Failed(self.process_id, UNKNOWN, "unknownProcess")])
+            self._source.put([Failed(self.process_id, UNKNOWN, "unknownProcess")])
             raise BrokenPipeError(f"process {self.process_id} has ended, and the server has forgotten it")
 
     # -- control ------------------------------------------------------------------------------------------------
 
     async def resize(self, rows: int, cols: int) -> None:
         """A new size for its terminal. Raises InvalidParams for a process without one."""
-        await self._session.call(ProcessResizeParams(self.process_id, rows, cols))
+        await self._session.call(ProcessResizeParams(self.process_id, rows, cols, self._elsewhere))
 
     async def signal(self, signal: int | str) -> None:
         """Send a signal to its process group: `signal.SIGINT`, or the name. Nothing happens if it has ended."""
         name = signal if isinstance(signal, str) else signals.Signals(signal).name
         if name == "SIGINT":
             name = "interrupt"  # which servers without names of signals know, too
-        await self._session.call(ProcessSignalParams(self.process_id, name))
+        await self._session.call(ProcessSignalParams(self.process_id, name, self._elsewhere))
 
     send_signal = signal
 
@@ -154,11 +214,12 @@ class Process:
 
         Returns at once; whether it was running.
         """
-        return await self._terminate(ProcessTerminateParams(self.process_id, "graceful", round(grace * 1000)))
+        params = ProcessTerminateParams(self.process_id, "graceful", round(grace * 1000), self._elsewhere)
+        return await self._terminate(params)
 
     async def kill(self) -> bool:
         """SIGKILL to it and its descendants; whether it was running."""
-        return await self._terminate(ProcessTerminateParams(self.process_id))
+        return await self._terminate(ProcessTerminateParams(self.process_id, session_id=self._elsewhere))
 
     async def _terminate(self, params: ProcessTerminateParams) -> bool:
         return (await self._session.call(params)).running
@@ -213,9 +274,15 @@ class Process:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Kill it, if it still runs."""
-        if self._buffer.end is None:
+        """Kill it, if it still runs and is one of the client's own session."""
+        if self._buffer.end is None and self._elsewhere is None:
             try:
                 await self.kill()
             except (ExecServerError, TransportDisconnected):
                 pass  # there is nothing to kill any more
+
+
+def _exit_in(entry: ProcessEntry) -> ExitStatus | None:
+    if entry.running or entry.exit_code is None:
+        return None
+    return ExitStatus.of(entry.exit_code, entry.signal, None)

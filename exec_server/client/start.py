@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Literal
-
-from msgspec import Struct
+from typing import Literal, TypedDict
 
 from protocol.environment import EnvironmentInfo
 from protocol.paths import native_path, path_uri
@@ -17,36 +15,79 @@ from protocol.session import InitializeResult
 
 INHERIT = EnvPolicy(inherit="all", ignore_default_excludes=False, exclude=[], set={}, include_only=[])
 """The environment of the server, without names that have KEY, SECRET or TOKEN in them."""
+EXTENSIONS = {
+    "rows": "size",
+    "cols": "size",
+    "timeout": "timeouts",
+    "idle_timeout": "timeouts",
+    "closed_after_exit": "timeouts",
+    "limits": "limits",
+    "on_disconnect": "onDisconnect",
+}
+"""Options that not every server knows, and the extension that brings them."""
+
+
+class RunOptions(TypedDict, total=False):
+    """Options of `ExecServerClient.run` that it passes on to `start`."""
+
+    cwd: str | os.PathLike[str] | None
+    """A path on the server, relative to the server's own folder, which it is without one."""
+    env: Mapping[str, str] | None
+    """The whole environment. Without it the server's is inherited, but for names that look like secrets."""
+    env_policy: EnvPolicy | None
+    """What else is inherited; `env` is laid over that."""
+    limits: ResourceLimits | None
+    """Resource limits of the process and its descendants."""
+    sandbox: Sandbox | None
+    """The process may do only what this allows."""
+
+
+class StartOptions(RunOptions, total=False):
+    """Options of `ExecServerClient.start`; times in seconds."""
+
+    stdin: int
+    """`subprocess.PIPE`, or DEVNULL, the default. On a terminal it is the terminal in any case."""
+    tty: bool
+    """Whether it gets a terminal, of `rows` (24) by `cols` (80)."""
+    rows: int | None
+    cols: int | None
+    timeout: float | None
+    """The server ends the process after this time,"""
+    idle_timeout: float | None
+    """and after this time without input and output."""
+    closed_after_exit: float | None
+    """How long after the exit output is waited for that a descendant holds open; for ever without it."""
+    on_disconnect: Literal["keep", "terminate"] | None
+    """What becomes of it when the connection is cut: `keep`, the default, as long as the session lives."""
+    process_id: str | None
+    """Its id in the session; a random one without it."""
+    pass_fds: Sequence[int]
+    """Descriptors above 2 that the process has under the same numbers, as with `subprocess`; only a server in this
+    process can pass them on.
+    """
+
+
+def known(options: Mapping[str, object], kind: type, function: str) -> None:
+    """Raise the TypeError of a function that is called with an option that `kind`, a TypedDict, does not have."""
+    for name in options:
+        if name not in kind.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def start_params(
-    facts: InitializeResult,
-    process_id: str,
-    argv: Sequence[str | os.PathLike[str]],
-    *,
-    stdin: int,
-    cwd: str | os.PathLike[str] | None,
-    env: Mapping[str, str] | None,
-    env_policy: EnvPolicy | None,
-    tty: bool,
-    rows: int | None,
-    cols: int | None,
-    timeout: float | None,
-    idle_timeout: float | None,
-    limits: ResourceLimits | None,
-    on_disconnect: Literal["keep", "terminate"] | None,
-    closed_after_exit: float | None,
-    sandbox: Sandbox | None,
+    facts: InitializeResult, process_id: str, argv: Sequence[str | os.PathLike[str]], options: StartOptions
 ) -> ProcessStartParams:
     """See `ExecServerClient.start`. Raises NotImplementedError for what the server does not know."""
     if isinstance(argv, (str, bytes)):
         raise TypeError(f"argv is a sequence of strings, not {argv!r}; for a command line: ['sh', '-c', LINE]")
+    stdin = options.get("stdin", subprocess.DEVNULL)
     if stdin not in (subprocess.PIPE, subprocess.DEVNULL):
         raise ValueError(f"stdin is PIPE or DEVNULL, not {stdin!r}: the process runs elsewhere")
-    _require(facts, "size", rows=rows, cols=cols)
-    _require(facts, "timeouts", timeout=timeout, idle_timeout=idle_timeout, closed_after_exit=closed_after_exit)
-    _require(facts, "limits", limits=limits)
-    _require(facts, "onDisconnect", on_disconnect=on_disconnect)
+    for name, extension in EXTENSIONS.items():
+        if options.get(name) is not None and extension not in facts.extensions:
+            raise NotImplementedError(f"{name}: this server lacks the extension `{extension}`")
+    tty, rows, cols = options.get("tty", False), options.get("rows"), options.get("cols")
+    cwd, env, env_policy = options.get("cwd"), options.get("env"), options.get("env_policy")
     machine = facts.environment_info
     return ProcessStartParams(
         process_id=process_id,
@@ -58,12 +99,12 @@ def start_params(
         pipe_stdin=stdin == subprocess.PIPE and not tty,
         rows=24 if rows is None else rows,
         cols=80 if cols is None else cols,
-        timeout_ms=_millis(timeout),
-        idle_timeout_ms=_millis(idle_timeout),
-        closed_after_exit_ms=_millis(closed_after_exit),
-        on_disconnect=on_disconnect,
-        limits=limits,
-        sandbox=sandbox,
+        timeout_ms=_millis(options.get("timeout")),
+        idle_timeout_ms=_millis(options.get("idle_timeout")),
+        closed_after_exit_ms=_millis(options.get("closed_after_exit")),
+        on_disconnect=options.get("on_disconnect"),
+        limits=options.get("limits"),
+        sandbox=options.get("sandbox"),
     )
 
 
@@ -77,9 +118,3 @@ def uri_on(machine: EnvironmentInfo, path: str | os.PathLike[str]) -> str:
 
 def _millis(seconds: float | None) -> int | None:
     return None if seconds is None else max(1, round(seconds * 1000))
-
-
-def _require(facts: InitializeResult, extension: str, **given: float | str | Struct | None) -> None:
-    for name, value in given.items():
-        if value is not None and extension not in facts.extensions:
-            raise NotImplementedError(f"{name}: this server lacks the extension `{extension}`")
