@@ -6,8 +6,8 @@
         print(client.run(["uname", "-a"], check=True).stdout)
 
 Each connection has a thread with a loop of its own, in which the asyncio client runs. Objects here may be used from
-any thread. What raises there raises here; what a method does is said there. `connect_stdio`, which takes streams of
-asyncio, has no counterpart.
+any thread. What raises there raises here; what a method does is said there, and its parameters are those there.
+`connect_stdio`, which takes streams of asyncio, has no counterpart.
 """
 
 from __future__ import annotations
@@ -16,208 +16,98 @@ import asyncio
 import os
 import subprocess
 import threading
-from collections.abc import AsyncIterable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncIterable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
 
 from exec_server.client import client as on_loop
 from exec_server.client import connect, local_server
 from exec_server.client import demultiplexer as on_loop_demultiplexer
 from exec_server.client import environment as on_loop_environment
 from exec_server.client import files as on_loop_files
+from exec_server.client import other_session as on_loop_other_session
 from exec_server.client import process as on_loop_process
 from exec_server.client import streams as on_loop_streams
+from exec_server.client.connect import CLIENT_NAME, INITIALIZE_S
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.events import ClientEvent, Event, ExitStatus, Output
 from exec_server.client.files import AnyPath
+from exec_server.client.start import StartOptions
 from protocol.environment import EnvironmentInfo
-from protocol.filesystem import DirectoryEntry, GetMetadataResult, OpenMode, WalkResult
+from protocol.filesystem import OpenMode
 from protocol.process import ProcessEntry
 from protocol.requests import ParamsFor, ResultT
-
-if TYPE_CHECKING:
-    from exec_server.client.images import Picture
+from protocol.sandbox import Sandbox
 
 T = TypeVar("T")
+A = TypeVar("A")
+P = ParamSpec("P")
 Argv = Sequence[str | os.PathLike[str]]
 
 
-@contextmanager
-def connect_websocket(url: str, *args: Any, **options: Any) -> Iterator[ExecServerClient]:
-    """See `exec_server.connect_websocket`."""
-    with _entered(connect.connect_websocket(url, *args, **options)) as (loop, client):
-        yield ExecServerClient(loop, client)
+class Mirror(Generic[A]):
+    """An object of the asyncio client, whose methods are waited for here."""
 
-
-@contextmanager
-def connect_in_process(**options: Any) -> Iterator[ExecServerClient]:
-    """See `exec_server.connect_in_process`; the server runs in the thread of this client."""
-    from exec_server.client import in_process
-
-    with _entered(in_process.connect_in_process(**options)) as (loop, client):
-        yield ExecServerClient(loop, client)
-
-
-@contextmanager
-def spawn_local_server(command: Sequence[str] | None = None, **options: Any) -> Iterator[ExecServerClient]:
-    """See `exec_server.spawn_local_server`."""
-    with _entered(local_server.spawn_local_server(command, **options)) as (loop, client):
-        yield ExecServerClient(loop, client)
-
-
-class Environment:
-    """See `exec_server.Environment`."""
-
-    def __init__(self, loop: Loop, environment: on_loop_environment.Environment) -> None:
-        self.processes = ExecServerClient(loop, environment.processes)
-        self.files = Files(loop, environment.files)
-
+    def __init__(self, loop: Loop, mirrored: A) -> None:
         self._loop = loop
-        self._environment = environment
+        self._mirrored = mirrored
 
-    @property
-    def info(self) -> EnvironmentInfo:
-        return self.processes.environment_info
+    def __repr__(self) -> str:
+        return repr(self._mirrored)
 
-    def read_image(self, path: AnyPath, **options: Any) -> Picture:
-        return self._loop.wait(self._environment.read_image(path, **options))
 
-    @classmethod
+def waited(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Mirror[A], P], T]:
+    """A method that runs on the loop, and is waited for."""
+
+    @wraps(method)
+    def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loop.wait(method(self._mirrored, *args, **kwargs))
+
+    return call
+
+
+def iterated(method: Callable[Concatenate[A, P], AsyncIterable[T]]) -> Callable[Concatenate[Mirror[A], P], Iterator[T]]:
+    """A method whose items are waited for one by one."""
+
+    @wraps(method)
+    def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return self._loop.iterate(method(self._mirrored, *args, **kwargs))
+
+    return call
+
+
+def connecting(
+    connect: Callable[P, AbstractAsyncContextManager[on_loop.ExecServerClient]],
+) -> Callable[P, AbstractContextManager[ExecServerClient]]:
+    """A way to a server, with a loop of its own."""
+
+    @wraps(connect)
     @contextmanager
-    def create(cls, url: str | None = None, **options: Any) -> Iterator[Environment]:
-        """See `exec_server.Environment.create`."""
-        with _entered(on_loop_environment.Environment.create(url, **options)) as (loop, environment):
-            yield cls(loop, environment)
+    def connected(*args: P.args, **kwargs: P.kwargs) -> Iterator[ExecServerClient]:
+        with _entered(connect(*args, **kwargs)) as (loop, client):
+            yield ExecServerClient(loop, client)
+
+    return connected
 
 
-class Files:
-    """See `exec_server.client.files.Files`."""
-
-    def __init__(self, loop: Loop, files: on_loop_files.Files) -> None:
-        self._loop = loop
-        self._files = files
-
-    def read(self, path: AnyPath, **options: Any) -> bytes:
-        return self._loop.wait(self._files.read(path, **options))
-
-    def write(self, path: AnyPath, data: bytes, **options: Any) -> None:
-        self._loop.wait(self._files.write(path, data, **options))
-
-    @contextmanager
-    def open(self, path: AnyPath, mode: OpenMode = "read", **options: Any) -> Iterator[OpenFile]:
-        with _entered_in(self._loop, self._files.open(path, mode, **options)) as file:
-            yield OpenFile(self._loop, file)
-
-    def metadata(self, path: AnyPath, **options: Any) -> GetMetadataResult:
-        return self._loop.wait(self._files.metadata(path, **options))
-
-    def list(self, path: AnyPath, **options: Any) -> list[DirectoryEntry]:
-        return self._loop.wait(self._files.list(path, **options))
-
-    def mkdir(self, path: AnyPath, **options: Any) -> None:
-        self._loop.wait(self._files.mkdir(path, **options))
-
-    def remove(self, path: AnyPath, **options: Any) -> None:
-        self._loop.wait(self._files.remove(path, **options))
-
-    def copy(self, source: AnyPath, destination: AnyPath, **options: Any) -> None:
-        self._loop.wait(self._files.copy(source, destination, **options))
-
-    def resolve(self, path: AnyPath, **options: Any) -> str:
-        return self._loop.wait(self._files.resolve(path, **options))
-
-    def walk(self, path: AnyPath, **options: Any) -> WalkResult:
-        return self._loop.wait(self._files.walk(path, **options))
-
-
-class OpenFile:
-    """See `exec_server.client.files.OpenFile`."""
-
-    def __init__(self, loop: Loop, file: on_loop_files.OpenFile) -> None:
-        self._loop = loop
-        self._file = file
-
-    @property
-    def position(self) -> int:
-        return self._file.position
-
-    @position.setter
-    def position(self, position: int) -> None:
-        self._file.position = position
-
-    def read(self, size: int = on_loop_files.BLOCK) -> bytes:
-        return self._loop.wait(self._file.read(size))
-
-    def write(self, data: bytes) -> None:
-        self._loop.wait(self._file.write(data))
+class OutputStream(Mirror[on_loop_streams.OutputStream]):
+    """See `exec_server.client.streams.OutputStream`."""
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._loop.iterate(self._file)
+        return self._loop.iterate(self._mirrored)
+
+    read = waited(on_loop_streams.OutputStream.read)
+    readline = waited(on_loop_streams.OutputStream.readline)
+    lines = iterated(on_loop_streams.OutputStream.lines)
+    text = iterated(on_loop_streams.OutputStream.text)
 
 
-class ExecServerClient:
-    """See `exec_server.ExecServerClient`."""
-
-    def __init__(self, loop: Loop, client: on_loop.ExecServerClient) -> None:
-        self._loop = loop
-        self._client = client
-
-    @property
-    def session_id(self) -> str:
-        return self._client.session_id
-
-    @property
-    def observe_id(self) -> str:
-        return self._client.observe_id
-
-    @property
-    def environment_info(self) -> EnvironmentInfo:
-        return self._client.environment_info
-
-    @property
-    def extensions(self) -> list[str]:
-        return self._client.extensions
-
-    def call(self, params: ParamsFor[ResultT]) -> ResultT:
-        return self._loop.wait(self._client.call(params))
-
-    def start(self, argv: Argv, **options: Any) -> Process:
-        return Process(self._loop, self._loop.wait(self._client.start(argv, **options)))
-
-    def run(self, argv: Argv, **options: Any) -> subprocess.CompletedProcess[bytes]:
-        return self._loop.wait(self._client.run(argv, **options))
-
-    def list(self) -> list[ProcessEntry]:
-        return self._loop.wait(self._client.list())
-
-    def attach(self, process_id: str) -> Process:
-        return Process(self._loop, self._loop.wait(self._client.attach(process_id)))
-
-    def events(self) -> Iterator[ClientEvent]:
-        return self._loop.iterate(self._loop.wait(self._subscribe()))
-
-    async def _subscribe(self) -> on_loop_demultiplexer.EventStream:
-        return self._client.events()
-
-    def detach(self) -> str:
-        return self._loop.wait(self._client.detach())
-
-    def close(self) -> None:
-        self._loop.wait(self._client.close())
-
-    def __enter__(self) -> ExecServerClient:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class Process:
+class Process(Mirror[on_loop_process.Process]):
     """See `exec_server.Process`."""
 
     def __init__(self, loop: Loop, process: on_loop_process.Process) -> None:
-        self._loop = loop
-        self._process = process
+        super().__init__(loop, process)
         self.process_id = process.process_id
         self.args = process.args
         self.tty = process.tty
@@ -226,71 +116,176 @@ class Process:
         self.output: Iterator[Output] = loop.iterate(process.output)
         self.events: Iterator[Event] = loop.iterate(process.events)
 
-    def __repr__(self) -> str:
-        return repr(self._process)
-
     @property
     def returncode(self) -> ExitStatus | None:
-        return self._process.returncode
+        return self._mirrored.returncode
 
     def wait(self, timeout: float | None = None) -> ExitStatus:
         """As in asyncio, and like `Popen.wait`: raises subprocess.TimeoutExpired after `timeout` seconds."""
         try:
-            return self._loop.wait(asyncio.wait_for(self._process.wait(), timeout))
+            return self._loop.wait(asyncio.wait_for(self._mirrored.wait(), timeout))
         except TimeoutError:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0) from None
 
-    def write(self, data: bytes) -> None:
-        self._loop.wait(self._process.write(data))
-
-    def close_stdin(self) -> None:
-        self._loop.wait(self._process.close_stdin())
-
-    def resize(self, rows: int, cols: int) -> None:
-        self._loop.wait(self._process.resize(rows, cols))
-
-    def signal(self, signal: int | str) -> None:
-        self._loop.wait(self._process.signal(signal))
-
+    retained = iterated(on_loop_process.Process.retained)
+    write = waited(on_loop_process.Process.write)
+    close_stdin = waited(on_loop_process.Process.close_stdin)
+    resize = waited(on_loop_process.Process.resize)
+    signal = waited(on_loop_process.Process.signal)
     send_signal = signal
-
-    def terminate(self, grace: float = 5.0) -> bool:
-        return self._loop.wait(self._process.terminate(grace))
-
-    def kill(self) -> bool:
-        return self._loop.wait(self._process.kill())
-
-    def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
-        return self._loop.wait(self._process.communicate(input, timeout))
+    terminate = waited(on_loop_process.Process.terminate)
+    kill = waited(on_loop_process.Process.kill)
+    communicate = waited(on_loop_process.Process.communicate)
 
     def __enter__(self) -> Process:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._loop.wait(self._process.__aexit__(*exc))
+        self._loop.wait(self._mirrored.__aexit__(*exc))
 
 
-class OutputStream:
-    """See `exec_server.client.streams.OutputStream`."""
+class ExecServerClient(Mirror[on_loop.ExecServerClient]):
+    """See `exec_server.ExecServerClient`."""
 
-    def __init__(self, loop: Loop, stream: on_loop_streams.OutputStream) -> None:
-        self._loop = loop
-        self._stream = stream
+    @property
+    def session_id(self) -> str:
+        return self._mirrored.session_id
+
+    @property
+    def observe_id(self) -> str:
+        return self._mirrored.observe_id
+
+    @property
+    def environment_info(self) -> EnvironmentInfo:
+        return self._mirrored.environment_info
+
+    @property
+    def extensions(self) -> list[str]:
+        return self._mirrored.extensions
+
+    def call(self, params: ParamsFor[ResultT]) -> ResultT:
+        return self._loop.wait(self._mirrored.call(params))
+
+    def start(self, argv: Argv, **options: Unpack[StartOptions]) -> Process:
+        return Process(self._loop, self._loop.wait(self._mirrored.start(argv, **options)))
+
+    run = waited(on_loop.ExecServerClient.run)
+    list = waited(on_loop.ExecServerClient.list)
+
+    def attach(self, process_id: str) -> Process:
+        return Process(self._loop, self._loop.wait(self._mirrored.attach(process_id)))
+
+    def session(self, session_id: str) -> OtherSession:
+        return OtherSession(self._loop, self._mirrored.session(session_id))
+
+    def events(self) -> Iterator[ClientEvent]:
+        return self._loop.iterate(self._loop.wait(self._subscribe()))
+
+    async def _subscribe(self) -> on_loop_demultiplexer.EventStream:
+        return self._mirrored.events()
+
+    detach = waited(on_loop.ExecServerClient.detach)
+    close = waited(on_loop.ExecServerClient.close)
+
+    def __enter__(self) -> ExecServerClient:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class OtherSession(Mirror[on_loop_other_session.OtherSession]):
+    """See `exec_server.OtherSession`."""
+
+    @property
+    def session_id(self) -> str:
+        return self._mirrored.session_id
+
+    list = waited(on_loop_other_session.OtherSession.list)
+
+    def attach(self, process_id: str) -> Process:
+        return Process(self._loop, self._loop.wait(self._mirrored.attach(process_id)))
+
+    def handle(self, entry: ProcessEntry) -> Process:
+        return Process(self._loop, self._loop.wait(self._handle(entry)))
+
+    async def _handle(self, entry: ProcessEntry) -> on_loop_process.Process:
+        return self._mirrored.handle(entry)
+
+
+class OpenFile(Mirror[on_loop_files.OpenFile]):
+    """See `exec_server.client.files.OpenFile`."""
+
+    @property
+    def position(self) -> int:
+        return self._mirrored.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._mirrored.position = position
+
+    read = waited(on_loop_files.OpenFile.read)
+    write = waited(on_loop_files.OpenFile.write)
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._loop.iterate(self._stream)
+        return self._loop.iterate(self._mirrored)
 
-    def read(self, n: int = -1) -> bytes:
-        return self._loop.wait(self._stream.read(n))
 
-    def readline(self, *args: Any, **options: Any) -> bytes:
-        return self._loop.wait(self._stream.readline(*args, **options))
+class Files(Mirror[on_loop_files.Files]):
+    """See `exec_server.client.files.Files`."""
 
-    def lines(self, *args: Any, **options: Any) -> Iterator[str]:
-        return self._loop.iterate(self._stream.lines(*args, **options))
+    @contextmanager
+    def open(self, path: AnyPath, mode: OpenMode = "read", *, sandbox: Sandbox | None = None) -> Iterator[OpenFile]:
+        with _entered_in(self._loop, self._mirrored.open(path, mode, sandbox=sandbox)) as file:
+            yield OpenFile(self._loop, file)
 
-    def text(self, *args: Any, **options: Any) -> Iterator[str]:
-        return self._loop.iterate(self._stream.text(*args, **options))
+    read = waited(on_loop_files.Files.read)
+    write = waited(on_loop_files.Files.write)
+    metadata = waited(on_loop_files.Files.metadata)
+    list = waited(on_loop_files.Files.list)
+    mkdir = waited(on_loop_files.Files.mkdir)
+    remove = waited(on_loop_files.Files.remove)
+    copy = waited(on_loop_files.Files.copy)
+    resolve = waited(on_loop_files.Files.resolve)
+    walk = waited(on_loop_files.Files.walk)
+
+
+class Environment(Mirror[on_loop_environment.Environment]):
+    """See `exec_server.Environment`."""
+
+    def __init__(self, loop: Loop, environment: on_loop_environment.Environment) -> None:
+        super().__init__(loop, environment)
+        self.processes = ExecServerClient(loop, environment.processes)
+        self.files = Files(loop, environment.files)
+
+    @property
+    def info(self) -> EnvironmentInfo:
+        return self.processes.environment_info
+
+    read_image = waited(on_loop_environment.Environment.read_image)
+
+    @classmethod
+    @contextmanager
+    def create(cls, url: str | None = None, *, name: str | None = None) -> Iterator[Environment]:
+        """See `exec_server.Environment.create`."""
+        with _entered(on_loop_environment.Environment.create(url, name=name)) as (loop, environment):
+            yield cls(loop, environment)
+
+
+connect_websocket = connecting(connect.connect_websocket)
+spawn_local_server = connecting(local_server.spawn_local_server)
+
+
+@contextmanager
+def connect_in_process(
+    client_name: str = CLIENT_NAME, initialize_timeout: float = INITIALIZE_S
+) -> Iterator[ExecServerClient]:
+    """See `exec_server.connect_in_process`; a server of its own runs in the thread of this client."""
+    from exec_server.client import in_process
+
+    at = in_process.connect_in_process(client_name=client_name, initialize_timeout=initialize_timeout)
+    with _entered(at) as (loop, client):
+        yield ExecServerClient(loop, client)
 
 
 class Loop:

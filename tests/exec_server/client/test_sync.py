@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 import exec_server
-from exec_server import ConnectFailed, Exited, TransportDisconnected
+from exec_server import ConnectFailed, Exited, Output, TransportDisconnected
 from exec_server.client import streams, sync
 from exec_server.client.files import Files, OpenFile
 from protocol.errors import SpawnError
@@ -95,5 +95,27 @@ def test_names_are_those_of_asyncio(here: type, there: type) -> None:
 def test_a_handle_has_the_same_attributes(server: Program) -> None:
     with sync.connect_websocket(server.url) as client:
         process = client.start(["true"])
-        public = {name for name in vars(process._process) if not name.startswith("_")}
+        public = {name for name in vars(process._mirrored) if not name.startswith("_")}
         assert public == {name for name in vars(process) if not name.startswith("_")}
+
+
+def test_another_session(server: Program) -> None:
+    """Lost: a script that looks at what another program has left running."""
+    with sync.connect_websocket(server.url) as owner, sync.connect_websocket(server.url) as guest:
+        own = owner.start(["sh", "-c", "echo left; read line; exit 4"], stdin=subprocess.PIPE)
+        assert own.stdout.readline() == b"left\n"
+        session = guest.session(owner.session_id)
+        (entry,) = session.list()
+        assert [type(event) for event in session.handle(entry).retained()] == [Output]
+        process = session.attach(own.process_id)
+        process.write(b"\n")
+        assert process.wait() == 4
+        assert process.stdout.read() == b"left\n"
+
+
+def test_options_are_known_by_name(server: Program) -> None:
+    """Lost: the error for a misspelt option, which would be ignored."""
+    with sync.connect_websocket(server.url) as client:
+        for call in (lambda: client.start(["true"], rws=3), lambda: client.run(["true"], tty=True)):  # type: ignore
+            with pytest.raises(TypeError, match=r"(start|run)\(\) got an unexpected keyword argument '(rws|tty)'"):
+                call()
