@@ -1,5 +1,8 @@
-"""The program `exec-server`. `serve`, the default, and `fs-helper` start without the library that the others are made
-of.
+"""The program `exec-server`, where two command-line libraries meet.
+
+`serve`, the default, has its flags from the table of settings, by argparse. The other subcommands are functions, whose
+signatures cyclopts reads. Loading cyclopts takes 50 ms, which every client that starts a server of its own would wait
+for, and `fs-helper` at every sandboxed request; so these two are told apart before it is loaded.
 """
 
 from __future__ import annotations

@@ -10,22 +10,19 @@ MAX_WAIT_S = 24 * 3600.0
 """No wait of a client lasts longer, in seconds; it is answered then as if its own time were over."""
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """Sizes in bytes, times in seconds. Defaults are those of the command line."""
+class ConfiguredSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What whoever runs a server can say of its actors: a part of the server's `Config`, and of `Settings`. Sizes in
+    bytes, times in seconds; the defaults are those of the command line.
+    """
 
-    environment: EnvironmentInfo
-    server_name: str = "exec-server"
-    server_version: str = "0"
     session_ttl: float = 80.0
     process_retention: float = 80.0
     max_session_ttl: float = 86_400.0
     retained_output: int = 1 << 20
     retain_head: int = 65536
-    record: str | None = None
-    """The folder that recordings of terminals go to; None: nothing is recorded."""
+    record: str = ""
+    """The folder that recordings of terminals go to; without one nothing is recorded."""
     record_input: bool = False
-    screen: bool = False
-    """Whether screens can be rendered."""
     stdin_queue: int = 1 << 20
     outbound_high_water: int = 1 << 20
     max_http_body: int = 64 << 20
@@ -43,14 +40,24 @@ class Settings(msgspec.Struct, frozen=True):
     http_bodies_total: int = 256 << 20
     """Bodies of responses of all sessions that are kept until they are whole and passed on."""
     initialize_timeout: float = 60.0
-    measure: bool = False
-    """Whether bridges tell the router what they have answered, and how fast."""
     allow_direct_exec: bool = True
     allow_prepared_exec: bool = True
-    audit: str | None = None
-    """The file that tells who started what; None: nothing does."""
+    audit: str = ""
+    """The file that tells who started what; without one nothing does."""
     audit_argv: bool = False
+    max_pending_requests: int = 20_000
+
+
+class Settings(ConfiguredSettings, frozen=True):
+    """All that the actors are told."""
+
+    environment: EnvironmentInfo
+    server_name: str = "exec-server"
+    server_version: str = "0"
+    screen: bool = False
+    """Whether screens can be rendered."""
+    measure: bool = False
+    """Whether bridges tell the router what they have answered, and how fast."""
     probe_timeout: float = 2.0
     end_of_input_grace: float = 5.0
-    max_pending_requests: int = 20_000
     max_unanswered_write_bytes: int = 64 << 20

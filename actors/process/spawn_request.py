@@ -73,9 +73,9 @@ def recording_of(start: StartProcess, request: LaunchRequest) -> Recording | Non
     params, folder = start.params, start.settings.record
     if params.record and not params.tty:
         raise InvalidParams("`record`: only a terminal can be recorded, and `tty` is false", {"kind": "notATerminal"})
-    if params.record and folder is None:
+    if params.record and not folder:
         raise InvalidParams("`record`: this server was started without --record", {"kind": "recordDisabled"})
-    if folder is None or not params.tty or params.record is False:
+    if not folder or not params.tty or params.record is False:
         return None
     try:
         RECORDING_POOL.start()

@@ -84,7 +84,7 @@ class RouterActor(BaseActor):
     def receiveMsg_Configure(self, message: Configure, sender: Address) -> None:
         self._config = message
         self.accounts = Accounts(self, self.directory, message.settings)
-        if message.settings.audit is not None:
+        if message.settings.audit:
             self._audit = self.createActor("actors.session.audit.AuditActor")
             self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
         self.send(sender, Configured())
@@ -92,7 +92,7 @@ class RouterActor(BaseActor):
     def receiveMsg_Reconfigure(self, message: Reconfigure, sender: Address) -> None:
         self._config = msgspec.structs.replace(self._config, settings=message.settings)
         self.accounts.reconfigure(message.settings)
-        if self._audit is not None and message.settings.audit is not None:
+        if self._audit is not None and message.settings.audit:
             self.send(self._audit, OpenAudit(message.settings.audit, message.settings.audit_argv))
         for session in self.directory:
             session.ttl, settings = self._life_of(session.asked_ttl)
@@ -177,7 +177,7 @@ class RouterActor(BaseActor):
             observe_id=session.observe_id,
             environment_info=settings.environment,
             server=ServerInfo(settings.server_name, settings.server_version),
-            extensions=in_force(screen=settings.screen, record=settings.record is not None),
+            extensions=in_force(screen=settings.screen, record=bool(settings.record)),
         )
         self.send(client.bridge, Attached(client.token, result, session.connection))
         attached = BridgeAttached(client.bridge, client.max_message, client.max_bytes, client.name)

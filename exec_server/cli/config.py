@@ -31,7 +31,8 @@ def check(*flags: Flags) -> int:
 @app.command
 def show(*flags: Flags) -> int:
     """Print the settings in force, as a file for `--config`, and where each comes from."""
-    from exec_server.server.config import OPTIONS, ConfigError, load_with_sources
+    from exec_server.server.config import OPTIONS, ConfigError
+    from exec_server.server.config_sources import load_with_sources
 
     try:
         loaded = load_with_sources(flags)
@@ -49,7 +50,8 @@ def show(*flags: Flags) -> int:
 def problems_of(flags: tuple[str, ...]) -> tuple[str, ...]:
     """What keeps a server from starting with these flags, as far as files and settings go."""
     from exec_server.server.access import AccessError, admission_of, authenticator_of, tls_of
-    from exec_server.server.config import ConfigError, load
+    from exec_server.server.config import ConfigError
+    from exec_server.server.config_sources import load
     from transport.listen import ListenUrlError, SystemdUrl, parse_listen_url
 
     try:

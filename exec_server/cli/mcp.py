@@ -80,7 +80,8 @@ def mcp(
         return complain("exec-server mcp needs `pip install 'exec-server[mcp]'`", USAGE)
     from exec_server.mcp.program import serve
     from exec_server.server.access import AccessError
-    from exec_server.server.config import ConfigError, load
+    from exec_server.server.config import ConfigError
+    from exec_server.server.config_sources import load
     from transport.listen import ListenUrlError
 
     flags = [text for name, value in asdict(options).items() if name != "http" for text in _flags(name, value)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any, NamedTuple
 
 from exec_server.server.config import ALIASES, KNOWN, OPTIONS, Config, ConfigError, nearest
@@ -28,6 +27,8 @@ class FileSettings(NamedTuple):
 
 def read_config_file(path: str) -> FileSettings:
     """Read a file. Raises ConfigError where it cannot be read or is no TOML."""
+    import tomllib  # takes as long as reading all other settings, and most servers have no file
+
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actors.session.audit import append_to
-from exec_server.server import config, logs
+from exec_server.server import logs
 from exec_server.server.access import AccessError, admission_of, tls_of, warn_of_open_doors, web_access_of
 from exec_server.server.config import Config, ConfigError
+from exec_server.server.config_sources import load
 from exec_server.server.dump import Dumper
 from exec_server.server.process_setup import Measures
 from exec_server.server.reload import Reloader
@@ -55,7 +56,7 @@ def serve(argv: Sequence[str]) -> int:
     Exit status 0 after that, 1 where it could not start, 2 where the command line is wrong.
     """
     try:
-        settings = config.load(argv)
+        settings = load(argv)
         entrance = entrance_of(settings)
     except ConfigError as error:
         return fail(str(error), status=2)

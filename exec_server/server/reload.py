@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from exec_server.server.access import AccessError, admission_of, tls_of
-from exec_server.server.config import OPTIONS, Config, ConfigError, flag_of, load
+from exec_server.server.config import OPTIONS, Config, ConfigError, flag_of
+from exec_server.server.config_sources import load
 from exec_server.server.server import Server, settings_of
 from exec_server.server.systemd import Notifier
 from exec_server.server.threads import in_thread

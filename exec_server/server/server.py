@@ -29,7 +29,7 @@ from actors.base.messages import (
     Shutdown,
 )
 from actors.base.services import preload
-from actors.base.settings import Settings
+from actors.base.settings import ConfiguredSettings, Settings
 from actors.engine import ActorSystemBase, engine_of, install
 from actors.process import recording, screen
 from actors.session import audit
@@ -66,34 +66,13 @@ LAST_REAP_STEP_S = 0.005
 
 def settings_of(config: Config) -> Settings:
     """What the actors are told of a configuration."""
+    configured = {name: getattr(config, name) for name in ConfiguredSettings.__struct_fields__}
     return Settings(
         environment=environment_info(),
         server_version=__version__,
-        session_ttl=config.session_ttl,
-        process_retention=config.process_retention,
-        retained_output=config.retained_output,
-        retain_head=config.retain_head,
-        max_session_ttl=config.max_session_ttl,
-        record=config.record or None,
-        record_input=config.record_input,
         screen=screen.available(),
-        stdin_queue=config.stdin_queue,
-        outbound_high_water=config.outbound_high_water,
-        max_http_body=config.max_http_body,
-        max_sessions=config.max_sessions,
-        max_processes=config.max_processes,
-        max_processes_per_session=config.max_processes_per_session,
-        start_rate=config.start_rate,
-        max_pending_requests=config.max_pending_requests,
-        retained_output_total=config.retained_output_total,
-        max_file_handles=config.max_file_handles,
-        http_bodies_total=config.http_bodies_total,
-        initialize_timeout=config.initialize_timeout,
         measure=bool(config.metrics_listen),
-        allow_direct_exec=config.allow_direct_exec,
-        allow_prepared_exec=config.allow_prepared_exec,
-        audit=config.audit or None,
-        audit_argv=config.audit_argv,
+        **configured,
     )
 
 

@@ -17,7 +17,8 @@ from websockets.asyncio.client import connect, unix_connect
 from websockets.exceptions import InvalidStatus
 
 from exec_server.server.access import AccessError, admission_of, authenticator_of, read_secret, warn_of_open_doors
-from exec_server.server.config import Config, load
+from exec_server.server.config import Config
+from exec_server.server.config_sources import load
 from exec_server.server.program import serve
 from tests.support.client import PATIENCE_S, Client, WebSocketLink, session
 from tests.support.program import ROOT, command, eventually, launched, program
@@ -233,7 +234,7 @@ def test_starting_loads_nothing_for_what_is_not_used() -> None:
     """Lost: time at each start, for libraries that hardly anybody needs."""
     code = (
         "import sys, exec_server.server.program as s, transport.listen as t\n"
-        "c = s.config.load(['--listen', 'ws://127.0.0.1:0'])\n"
+        "c = s.load(['--listen', 'ws://127.0.0.1:0'])\n"
         "s.admission_of(c, t.parse_listen_url(c.listen))\n"
         "print(sorted({'jwt', 'tomllib', 'cryptography'} & set(sys.modules)))"
     )

@@ -19,11 +19,10 @@ from exec_server.server.config import (
     Config,
     ConfigError,
     flag_of,
-    load,
-    load_with_sources,
     variable_of,
 )
 from exec_server.server.config_file import settings_of_table
+from exec_server.server.config_sources import load, load_with_sources
 from tests.support.client import PATIENCE_S, expect_error
 from tests.support.client import session as client_session
 from tests.support.program import ROOT, program
