@@ -130,12 +130,12 @@ async def test_a_slow_page_beside_a_fast_one(context: BrowserContext, shell: She
 
 
 async def test_what_could_not_be_kept_is_said(context: BrowserContext, stack: AsyncExitStack) -> None:
-    url, page = await stack.enter_async_context(served("--retained-output", "30000"))
+    url, page = await stack.enter_async_context(served("--retained-output", "300000"))
     proxy = await stack.enter_async_context(CuttingProxy(url))
     shell = await Shell(await context.new_page()).open(
         f"{proxy.url.replace('ws://', 'http://')}/#{page.partition('#')[2]}"
     )
-    await shell.run("sleep 0.7; seq 1 200000; echo over")
+    await shell.run("sleep 0.7; seq -f %0100.f 1 30000; echo over")
     proxy.refuse = True
     proxy.cut()
     await asyncio.sleep(2.5)

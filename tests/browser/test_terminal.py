@@ -51,6 +51,11 @@ async def test_top_draws_again_and_again(shell: Shell) -> None:
     before = await shell.value("self.bytes")
     await shell.until("it draws again", lambda: shell.value(f"self.bytes > {before} + 200"))
     await shell.type("q")
+
+    async def left() -> bool:
+        return (await shell.text()).split("\n")[-1] in ("#", "$")
+
+    await shell.until("it leaves", left)  # what comes together with the q would be no q to it
     await shell.run("echo left")
     await shell.shows("left")
 
