@@ -75,7 +75,10 @@ class CuttingProxy:
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for each in pair:
-            each.transport.abort()
+            if connection.cut:
+                each.transport.abort()
+            else:
+                each.close()  # what came before the end of one side is still passed on
         await asyncio.wait(ways)
         self._pairs.remove(pair)
         self.cuts += connection.cut
