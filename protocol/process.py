@@ -39,6 +39,8 @@ WriteStatus = Literal["accepted", "unknownProcess", "stdinClosed", "starting"]
 Glob = Annotated[str, msgspec.Meta(max_length=256)]
 Globs = Annotated[list[Glob], msgspec.Meta(max_length=256)]
 Arguments = Annotated[list[str], msgspec.Meta(max_length=65_536)]
+STRING_BYTES = 64
+"""What a str takes in memory beside its characters, with its place in a list."""
 Variables = Annotated[dict[str, str], msgspec.Meta(max_length=16_384)]
 
 
@@ -62,9 +64,9 @@ class ManagedNetwork(WireStruct, frozen=True):
 
 
 class NetworkProxy(WireStruct, frozen=True):
-    """A proxy for a managed sandbox."""
+    """A proxy for a managed sandbox. There is none here, and nothing is made of what is said of it."""
 
-    proxy: Any
+    proxy: msgspec.Raw
 
 
 class SnapshotShell(WireStruct, frozen=True):
@@ -144,6 +146,27 @@ class ProcessStartParams(ProcessRequest, frozen=True):
     """Record the terminal, or do not, whatever the server does otherwise."""
     host: Name | None = None
     requirements: dict[str, Any] | None = None
+
+    @property
+    def kept(self) -> Self:
+        """What is of use once the child runs: without its environment, its sandbox, and members that have no effect."""
+        return msgspec.structs.replace(
+            self,
+            env={},
+            env_policy=None,
+            arg0=None,
+            sandbox=None,
+            managed_network=None,
+            network_proxy=None,
+            shell_snapshot=None,
+            metadata=None,
+            requirements=None,
+        )
+
+    @property
+    def kept_bytes(self) -> int:
+        """About what `kept` takes in memory."""
+        return sum(map(len, self.argv)) + STRING_BYTES * len(self.argv) + len(self.cwd) + len(self.process_id)
 
     def __post_init__(self) -> None:
         if not self.argv:

@@ -124,8 +124,7 @@ class ProcessActor(BaseActor):
 
     def _spawned(self, child: Child) -> None:
         run, start = self._run, self._run.start
-        run.child = child
-        run.state = State.RUNNING
+        run.started(child)
         # Clients know no name for bubblewrap; upstream calls what it makes with it so.
         sandbox = "linuxSeccomp" if run.sandboxed else "none"
         result = ProcessStartResult(process_id=run.process_id, sandbox_type=sandbox)
@@ -134,6 +133,7 @@ class ProcessActor(BaseActor):
         )
         self.send(start.router, started)
         self.send(run.session, started)
+        self._publisher.started()
         self._ending.started()
         self.unstash()
 

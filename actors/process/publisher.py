@@ -29,6 +29,11 @@ class Publisher:
         self._tell_retained_at = RETAINED_STEP
         self._evicted_told = 0
 
+    def started(self) -> None:
+        """The child runs; what is kept of its start is told where it is much."""
+        if self._run.kept_bytes >= RETAINED_STEP:
+            self._tell_retained()
+
     def tell(self, event: ProcessOutput | ProcessExited | ProcessClosed) -> None:
         """The next event."""
         start, session = self._run.start, self._run.session
@@ -38,7 +43,7 @@ class Publisher:
                 self._tell_retained()
         else:
             closed = type(event) is ProcessClosed
-            kept = (self._run.history.retained_bytes, self._evicted_since()) if closed else (0, 0)
+            kept = (self._run.kept_bytes, self._evicted_since()) if closed else (0, 0)
             message = ProcessEvent(start.session_id, event, *kept)
             self._send(start.router, message)
             if session is not None:
@@ -52,7 +57,7 @@ class Publisher:
         history, capacity, start = self._run.history, self._run.settings.retained_output, self._run.start
         total = history.total_charged
         self._tell_retained_at = total + EVICTED_STEP if total >= capacity else min(total + RETAINED_STEP, capacity)
-        retained, evicted = history.retained_bytes, self._evicted_since()
+        retained, evicted = self._run.kept_bytes, self._evicted_since()
         self._send(start.router, RetainedBytes(start.session_id, self._run.process_id, retained, evicted))
 
     def _evicted_since(self) -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from actors.base.messages import Address, Answer, Failure, StartProcess
 from actors.base.settings import Settings
@@ -15,6 +18,9 @@ from actors.process.recording import Recording
 from actors.system.child import Child
 from protocol.process import ExitReason
 from protocol.sandbox import to_enforce
+
+RECORD_BYTES: Final = 8192
+"""What a process takes beside its output and its argv, in memory of the server, until it is forgotten."""
 
 
 class State(enum.Enum):
@@ -52,6 +58,17 @@ class Run:
         """Set where its client has limited its silence."""
         self.reason: ExitReason | None = None
         """Why it is being ended, if it is; the first reason holds."""
+
+    def started(self, child: Child) -> None:
+        """The child runs; how it was asked for is of no use any more."""
+        self.child = child
+        self.state = State.RUNNING
+        self.start = msgspec.structs.replace(self.start, params=self.start.params.kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the server keeps of this run: its output, its argv and itself."""
+        return self.history.retained_bytes + self.start.params.kept_bytes + RECORD_BYTES
 
     def forget(self) -> None:
         """Keep nothing of what it printed."""

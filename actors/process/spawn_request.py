@@ -8,6 +8,7 @@ from actors.base.messages import StartProcess
 from actors.process.recording import Recording, header, recording_path
 from actors.system.child.environment import child_environment
 from actors.system.child.limits import check_limits
+from actors.system.child.spawn import check_size
 from actors.system.launch import LaunchRequest
 from actors.system.pool import RECORDING_POOL
 from actors.system.sandbox.errors import SandboxUnsupported
@@ -35,6 +36,7 @@ def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> Laun
         raise SandboxUnsupported("pass_fds: descriptors cannot be passed into a sandbox")
     if params.limits is not None:
         check_limits(params.limits)
+    check_size(params.argv, params.env)
     return LaunchRequest(
         argv=params.argv,
         cwd=cwd,

@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from actors.base.messages import Address, Call, ProcessStarted
 from protocol.paths import path_uri
 from protocol.process import ProcessEntry, ProcessExited, ProcessStartParams
@@ -46,6 +48,8 @@ class Entry:
     def started(self, message: ProcessStarted) -> None:
         """The child runs."""
         self.state = State.RUNNING
+        self.params = self.params.kept
+        self.call = msgspec.structs.replace(self.call, params=self.params)
         self.pid, self.started_at_ms = message.pid, message.started_at_ms
 
     def exited(self, event: ProcessExited) -> None:

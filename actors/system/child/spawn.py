@@ -28,6 +28,18 @@ _LONGEST_STRING: Final = 131072
 """MAX_ARG_STRLEN of execve(2), with the terminating NUL."""
 
 
+_MOST_STRINGS: Final = 6 << 20
+"""Bytes of argv and env that execve(2) takes at most, whatever the limit of the stack (_STK_LIM / 4 * 3)."""
+
+
+def check_size(argv: list[str], env: dict[str, str]) -> None:
+    """Raise SpawnError where the kernel is sure to refuse so much argv and env: it need not be kept until it does."""
+    total = sum(map(len, argv)) + len(argv) + sum(map(len, env)) + sum(map(len, env.values())) + 2 * len(env)
+    if total > _MOST_STRINGS:
+        detail = f"argv and env have {total} bytes and more, of {_MOST_STRINGS}"
+        raise spawn_failure(OSError(errno.E2BIG, ""), "size", detail, bytes=total)
+
+
 class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     """What to start. `cwd` is an absolute native path; `env` is exact; `arg0` is what the child sees as
     argv[0].
