@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
+from protocol.envelope import method_text
 from protocol.errors import ExecServerError, InvalidRequest, MethodNotFound, UnknownProcess
 from protocol.process import ProcessReadParams, ProcessStartParams, ProcessWriteResult, SeedReadParams
 from protocol.requests import Params
@@ -51,7 +52,8 @@ class Dialect:
 
     def unknown_method(self, method: str) -> ExecServerError:
         """The error for a method that this server does not have."""
-        return InvalidRequest(f"unknown method: {method}") if self.seed_era else MethodNotFound(method)
+        name = method_text(method)
+        return InvalidRequest(f"unknown method: {name}") if self.seed_era else MethodNotFound(name)
 
     def write_answer(self, result: ProcessWriteResult, process_id: str) -> ProcessWriteResult:
         """The result as it is for a current client; for the seed's, raises InvalidRequest unless it was

@@ -17,7 +17,7 @@ from protocol.errors import ExecServerError
 from protocol.wire_types import NAME_CHARACTERS, NotificationParams
 
 METHOD_CHARACTERS = 128
-"""Characters that the name of a method may have."""
+"""Characters of a method's name that errors and logs repeat."""
 
 RequestId = int | str
 """An integer of 64 bits with sign, or a string of up to 1024 characters. It is echoed with its type, and a client may
@@ -142,8 +142,6 @@ def classify(envelope: Envelope, decoders: MemberDecoders) -> Message:
     if type(id) is str and len(id) > NAME_CHARACTERS:
         raise msgspec.ValidationError(_too_long("id", id, NAME_CHARACTERS))
     if envelope.method is not UNSET:
-        if len(envelope.method) > METHOD_CHARACTERS:
-            raise msgspec.ValidationError(_too_long("method", envelope.method, METHOD_CHARACTERS))
         params: Raw | None = envelope.params
         if not params or (len(params) == len(decoders.null) and bytes(params) == decoders.null):
             params = None
@@ -159,6 +157,13 @@ def classify(envelope: Envelope, decoders: MemberDecoders) -> Message:
     if member == "result":
         return Response(id, envelope.result)
     return ErrorResponse(id, _decode_member("error", decoders.error, envelope.error))
+
+
+def method_text(method: str) -> str:
+    """The name of a method that came in, as errors and logs have it: shortened where no method is so long."""
+    if len(method) <= METHOD_CHARACTERS:
+        return method
+    return f"{method[:METHOD_CHARACTERS]}... ({len(method)} characters)"
 
 
 def _too_long(member: str, value: str, most: int) -> str:

@@ -46,7 +46,7 @@ from actors.base.settings import Settings
 from actors.system.limit_warnings import near
 from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
-from protocol.envelope import Notification, Request, RequestId
+from protocol.envelope import Notification, Request, RequestId, method_text
 from protocol.errors import (
     ActorLost,
     Busy,
@@ -240,7 +240,7 @@ class BridgeActor(BaseActor):
         elif isinstance(message, Notification) and message.method == "initialized":
             self._initialized()
         elif isinstance(message, Notification):
-            self._violation(f"unexpected notification {message.method!r}")
+            self._violation(f"unexpected notification {method_text(message.method)!r}")
         else:
             self._violation("unexpected response: this server sends no requests")
 

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from protocol.codec import JSON, MSGPACK
+from protocol.dialect import Dialect
 from protocol.envelope import Request
 from protocol.errors import InvalidParams, ParseError
 from protocol.json_schema import definition, message_schema
@@ -94,20 +95,25 @@ def test_the_schema_has_the_bounds(method: str, params: Any, member: str, most: 
         assert validator.is_valid(message) is fits
 
 
-@pytest.mark.parametrize(
-    ("message", "member", "size", "most"),
-    [({"id": "i" * 1025, "method": "m"}, "id", 1025, 1024), ({"id": 1, "method": "m" * 129}, "method", 129, 128)],
-)
-def test_an_envelope_is_bounded(message: dict[str, Any], member: str, size: int, most: int) -> None:
-    """Lost: the memory of the server, to ids of requests that wait; the log, to names of methods."""
-    for codec, data in ((JSON, json.dumps(message).encode()), (MSGPACK, msgpack.packb(message))):
+def test_an_id_is_bounded() -> None:
+    """Lost: the memory of the server, to ids of requests that wait."""
+    for codec, encode in ((JSON, msgspec.json.encode), (MSGPACK, msgpack.packb)):
         with pytest.raises(ParseError) as refused:
-            codec.decode(data)
-        assert refused.value.message == f"invalid `{member}`: {size} characters, more than the {most} that are allowed"
-        shorter = {**message, member: str(message[member])[1:]}
-        assert isinstance(
-            codec.decode(json.dumps(shorter).encode() if codec is JSON else msgpack.packb(shorter)), Request
-        )
+            codec.decode(encode({"id": "i" * 1025, "method": "m"}))
+        assert refused.value.message == "invalid `id`: 1025 characters, more than the 1024 that are allowed"
+        assert isinstance(codec.decode(encode({"id": "i" * 1024, "method": "m"})), Request)
+
+
+@pytest.mark.parametrize("seed_era", [False, True])
+def test_a_method_of_any_length_is_answered_shortly(seed_era: bool) -> None:
+    """Lost: the answer to the request, for a client that waits for it; or a megabyte of error and log a request."""
+    for codec, encode in ((JSON, msgspec.json.encode), (MSGPACK, msgpack.packb)):
+        request = codec.decode(encode({"id": 1, "method": "m" * 1_000_000}))
+        assert isinstance(request, Request) and request.id == 1
+        dialect = Dialect()
+        dialect.seed_era = seed_era
+        message = dialect.unknown_method(request.method).message
+        assert "m" * 128 + "... (1000000 characters)" in message and len(message) < 256
 
 
 def test_the_longest_of_several_is_named_by_its_size() -> None:
