@@ -34,8 +34,15 @@ if TYPE_CHECKING:
     from exec_server.client.images import ImageError
     from exec_server.client.in_process import connect_in_process
     from exec_server.client.local_server import spawn_local_server
+    from exec_server.client.other_session import OtherSession
     from exec_server.client.process import Process
+    from exec_server.server.access import AccessError
+    from exec_server.server.config import Config
+    from exec_server.server.embed import serve
+    from exec_server.server.server import Server
     from exec_server.unified_exec.manager import UnifiedExec
+    from protocol.errors import ExecServerError, SpawnError
+    from transport.listen import ListenUrlError
 
 _HOMES = {
     "exec_server.client.client": ("ExecServerClient",),
@@ -55,35 +62,51 @@ _HOMES = {
     "exec_server.client.images": ("ImageError",),
     "exec_server.client.in_process": ("connect_in_process",),
     "exec_server.client.local_server": ("spawn_local_server",),
+    "exec_server.client.other_session": ("OtherSession",),
     "exec_server.client.process": ("Process",),
     "exec_server.client.environment": ("Environment",),
+    "exec_server.server.access": ("AccessError",),
+    "exec_server.server.config": ("Config",),
+    "exec_server.server.embed": ("serve",),
+    "exec_server.server.server": ("Server",),
     "exec_server.unified_exec.manager": ("UnifiedExec",),
+    "transport.listen": ("ListenUrlError",),
+    "protocol.errors": ("ExecServerError", "SpawnError"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AccessError",
     "Closed",
+    "Config",
     "ConnectFailed",
     "Disconnected",
     "Environment",
     "ExecServerClient",
+    "ExecServerError",
     "ExitStatus",
     "Exited",
     "Failed",
     "Gap",
     "ImageError",
+    "ListenUrlError",
     "Missed",
+    "OtherSession",
     "Output",
     "OutputGap",
     "Process",
     "Reconnected",
+    "Server",
+    "SpawnError",
     "TransportDisconnected",
     "Unauthorized",
     "UnifiedExec",
     "connect_in_process",
     "connect_stdio",
     "connect_websocket",
+    "serve",
     "spawn_local_server",
+    "sync",
 ]
 
 

@@ -5,45 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from actors.session.audit import append_to
 from exec_server.server import logs
-from exec_server.server.access import AccessError, admission_of, tls_of, warn_of_open_doors, web_access_of
+from exec_server.server.access import AccessError, warn_of_open_doors
 from exec_server.server.config import Config, ConfigError
 from exec_server.server.config_sources import load
 from exec_server.server.dump import Dumper
+from exec_server.server.entrance import Entrance, entrance_of, open_listener
 from exec_server.server.process_setup import Measures
 from exec_server.server.reload import Reloader
 from exec_server.server.server import Server, settings_of
 from exec_server.server.shutdown import AFTER_GRACE_S, END_SIGNALS, ShutdownSignal, Watchdog
-from exec_server.server.systemd import Notifier, take_socket
+from exec_server.server.systemd import Notifier
 from exec_server.server.threads import in_thread
 from protocol.codec import MSGPACK_SUBPROTOCOL
 from transport.admission.rules import Admission
-from transport.listen import (
-    Listener,
-    ListenUrlError,
-    StdioUrl,
-    SystemdUrl,
-    UnixUrl,
-    WebSocketUrl,
-    parse_listen_url,
-    serve_websocket,
-)
+from transport.listen import Listener, ListenUrlError, StdioUrl
 from transport.stdio import StdioTransport
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from exec_server.server.metrics_port import MetricsPort
     from exec_server.server.tracing import OpenTelemetry
 
-PAGE_URL = WebSocketUrl("127.0.0.1", 8765)
-"""Where a server with a page listens unless it is told where."""
 LEAVING_S = 0.5
 """How long the guardian may take to end what a server leaves that could not end by itself, in seconds."""
 LAST_BYTES_S = 1.5
@@ -115,27 +102,6 @@ async def metrics_port(settings: Config, server: Server) -> MetricsPort | None:
         raise WatchingError(f"cannot listen on {settings.metrics_listen}: {error.strerror}") from None
     print(f"exec-server metrics on {url}/metrics", file=sys.stderr, flush=True)
     return port
-
-
-class Entrance(NamedTuple):
-    """Where clients come in, and who may. `sock` is one that the service manager has opened."""
-
-    url: StdioUrl | WebSocketUrl | UnixUrl
-    admission: Admission
-    tls: SSLContext | None
-    sock: socket.socket | None = None
-
-
-def entrance_of(settings: Config) -> Entrance:
-    """The entrance that the settings ask for. Raises ListenUrlError, AccessError."""
-    url, sock = parse_listen_url(settings.listen), None
-    if isinstance(url, SystemdUrl):
-        sock, url = take_socket(encrypted=bool(settings.tls_cert))
-    if settings.web and isinstance(url, StdioUrl):
-        url = PAGE_URL
-    admission = admission_of(settings, url)
-    admission.web = web_access_of(settings, url)
-    return Entrance(url, admission, tls_of(settings, url), sock)
 
 
 def fail(message: str, status: int = 1) -> int:
@@ -217,18 +183,7 @@ async def end(server: Server, reloader: Reloader, stop: ShutdownSignal, measures
 
 def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
     """Serve WebSocket. The first line on stdout is the URL: programs read it there. Raises OSError."""
-    assert not isinstance(entrance.url, StdioUrl)
-    listener = serve_websocket(
-        entrance.url,
-        server.connect,
-        admission=entrance.admission,
-        tls=entrance.tls,
-        subprotocols=[MSGPACK_SUBPROTOCOL],
-        ping_interval=settings.ping_interval,
-        max_message=settings.max_message,
-        defer=server.call_after_turn,
-        sock=entrance.sock,
-    )
+    listener = open_listener(settings, entrance, server)
     warn_of_open_doors(settings, entrance.url)
     print(listener.url, flush=True)
     if entrance.admission.web is not None:

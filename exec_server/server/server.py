@@ -89,6 +89,8 @@ class Server:
     """
 
     def __init__(self, settings: Settings, tracer: Tracer | None = None) -> None:
+        self.url: str | None = None
+        """Where it listens, if something has made it listen: see `exec_server.serve`."""
         self._settings = settings
         self._tracer = tracer
         self._system: ActorSystem | None = None

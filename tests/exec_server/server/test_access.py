@@ -233,9 +233,8 @@ async def test_a_unix_socket_serves(tmp_path: Path) -> None:
 def test_starting_loads_nothing_for_what_is_not_used() -> None:
     """Lost: time at each start, for libraries that hardly anybody needs."""
     code = (
-        "import sys, exec_server.server.program as s, transport.listen as t\n"
-        "c = s.load(['--listen', 'ws://127.0.0.1:0'])\n"
-        "s.admission_of(c, t.parse_listen_url(c.listen))\n"
+        "import sys, exec_server.server.program as s\n"
+        "s.entrance_of(s.load(['--listen', 'ws://127.0.0.1:0']))\n"
         "print(sorted({'jwt', 'tomllib', 'cryptography'} & set(sys.modules)))"
     )
     assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env={**os.environ}) == b"[]\n"

@@ -8,10 +8,21 @@ import resource
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from actors.base.services import SERVICES
+from exec_server import (
+    AccessError,
+    Config,
+    ConnectFailed,
+    ListenUrlError,
+    Unauthorized,
+    connect_in_process,
+    connect_websocket,
+    serve,
+)
 from tests.support.client import session, start_params
 from tests.support.embedded import embedded
 from tests.support.program import ROOT, Facts, eventually, marker, running
@@ -112,3 +123,34 @@ async def test_services_are_loaded_before_the_first_request_needs_them() -> None
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     assert {name.rpartition(".")[0] for name in SERVICES.values()} <= set(ran.stdout.split())
+
+
+async def test_serve_lets_in_whom_the_settings_name(tmp_path: Path) -> None:
+    """Lost: a server inside another program that is as closed as the program of its own."""
+    token = tmp_path / "token"
+    token.write_text("s3cret-s3cret-s3cret-s3cret-s3cret\n")
+    token.chmod(0o600)
+    config = Config(listen="ws://127.0.0.1:0", ws_auth="capability-token", ws_token_file=str(token))
+    async with serve(config) as server:
+        assert server.url is not None
+        with pytest.raises(Unauthorized):
+            async with connect_websocket(server.url):
+                pass
+        async with connect_websocket(server.url, token=token.read_text().strip()) as far:
+            assert (await far.run(["echo", "far"])).stdout == b"far\n"
+        async with connect_in_process(server) as near:
+            assert (await near.run(["echo", "near"])).stdout == b"near\n"
+    with pytest.raises(ConnectFailed):
+        async with connect_websocket(server.url):
+            pass
+
+
+async def test_serve_says_what_is_wrong() -> None:
+    with pytest.raises(ListenUrlError, match="nonsense"):
+        async with serve(Config(listen="nonsense")):
+            pass
+    with pytest.raises(AccessError, match=r"/no/such"):
+        async with serve(Config(listen="ws://127.0.0.1:0", ws_auth="capability-token", ws_token_file="/no/such")):
+            pass
+    async with serve() as server:
+        assert server.url is None
