@@ -9,10 +9,6 @@ these happens: a Close frame from the peer, a violation of the protocol, the end
 end of our own `close`. What follows is only courtesy: the last bytes are flushed, our side is shut down, and
 what the peer still sends is thrown away for a moment, because closing a socket with unread data resets it and
 would lose our Close frame.
-
-While reading is paused, the loop does not look at the socket, so its end would go unnoticed. Every second,
-and when asked for a sign of life, a connection that nobody took from in the meantime is polled for a hang-up
-(poll(2) POLLRDHUP, which does not mind unread data).
 """
 
 from __future__ import annotations
@@ -21,46 +17,33 @@ import asyncio
 import enum
 import fcntl
 import logging
-import select
 import socket
 import sys
 import termios
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from time import monotonic
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, cast
 
-from websockets.protocol import Protocol, Side
-from websockets.protocol import State as LibraryState
 from websockets.server import ServerProtocol
 
 from transport.admission import handshake
 from transport.admission.auth import Grant
 from transport.admission.rules import Admission, Refusal
 from transport.base import INBOX_MESSAGES, BufferedTransport, Defer
-from transport.framing.websocket import BINARY, FIN, MAX_MESSAGE, TEXT, WebSocketFramer, frame_header
+from transport.control_frames import ControlFrames
+from transport.frame_output import FRAGMENT, PULL_MARK, FrameOutput
+from transport.framing.websocket import BINARY, MAX_MESSAGE, WebSocketFramer
 from transport.interface import ProbeAnswered
-from transport.liveness import Liveness, limit_retransmission_backoff, read_tcp_info
+from transport.liveness import limit_retransmission_backoff
+from transport.peer_watch import PeerWatch
 
-FRAGMENT_ABOVE: Final = 4 * 1024 * 1024
-"""Larger messages go out in several frames, so that a Pong need not wait for all of it."""
-FRAGMENT: Final = 1024 * 1024
 CLOSE_SECONDS: Final = 1.5
 """How long we wait for the peer's Close frame, and for the end of its data after it."""
 ANSWER_SECONDS: Final = 60.0
 """How long a peer may take for an HTTP answer that is no `SMALL_ANSWER`."""
 SMALL_ANSWER: Final = 8192
 """Bytes of an HTTP answer that fit into any socket's buffer."""
-LOOK_SECONDS: Final = 1.0
-"""Between two looks for a hang-up while reading is paused."""
-UNSENT_PONGS: Final = 256
-"""Reading pauses while more Pongs than this wait to be sent: who pings and does not read must not fill our
-memory."""
 
-_WRITE_AT_ONCE = 256 * 1024  # more than this in one turn is written before its end
-_PULL_MARK = 256 * 1024  # fragments are made while less than this waits in the socket's buffer
-_PULL_TURN = 4 * 1024 * 1024  # and no more than this in one turn
-_PING = 0x9
 _NO_CLOSE_FRAME = "peer closed the connection without a Close frame"
 
 _log = logging.getLogger(__name__)
@@ -113,33 +96,20 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self.grant: Grant | None = None
         """What let the client in, where a token was asked for."""
         self._counted = False
-        self._ping_interval = ping_interval
         self._state = _State.HANDSHAKE
         self._subprotocols = subprotocols
-        self._library = Protocol(Side.SERVER, state=LibraryState.OPEN, logger=_library_log)
+        self._controls = ControlFrames(_library_log)
         self._frames = WebSocketFramer(max_message)
-        self._opcode = TEXT  # of what we send
+        self._output = FrameOutput(self._give_up_message)
         self._head = bytearray()
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._socket: socket.socket = cast(socket.socket, None)
-        # Out. Buffers of this turn, then messages behind one that is made piece by piece.
-        self._out: list[bytes] = []
-        self._out_bytes = 0
         self._flush_due = False
-        self._waiting: deque[bytes | Iterator[bytes]] = deque()
-        self._waiting_bytes = 0
-        self._offset = 0  # into the first of _waiting, if that is bytes
-        self._fragmenting = False  # its first frame is out
-        self._handed = 0  # bytes given to the asyncio transport so far
         self._close: tuple[int, str] | None = None  # our Close frame while it is not sent
         self._reason = ""  # of our own close
         self._close_awaited = False
         self._limit = -1  # of the asyncio transport's buffer, as last set
-        # In.
-        self._pongs = 0
-        self._pongs_end = 0  # value of _handed behind the last Pong
-        self._liveness = Liveness(0.0, ping_interval)
-        self._look: asyncio.TimerHandle | None = None
+        self._watch = PeerWatch(self._loop, ping_interval, self._took, self._ping, self.abort, self._hang_up)
         self._probing = False
 
     @property
@@ -150,7 +120,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._output.socket = cast(asyncio.Transport, transport)
         self._socket = transport.get_extra_info("socket")
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -162,9 +132,10 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._state is _State.OPEN:
-            self._liveness.heard_at = monotonic()
+            self._watch.heard()
             if self._probing:
-                self._answer_probe()
+                self._probing = False
+                self._emit(ProbeAnswered())
             self._read(data)
             self._arrived()
         elif self._state is _State.CLOSING:
@@ -181,52 +152,30 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._state = _State.GONE
         self._cancel_timers()
-        self._drop_output()
+        self._output.clear()
         if self._counted:
             self._admission.leave()
         self._emit_closed(f"connection lost: {exc}" if exc is not None else "connection lost")
         if self._on_lost is not None:
             self._on_lost(self)
 
-    def pause_writing(self) -> None:
-        """Nothing to do: who sends looks at `buffered()`."""
-
     # What the bridge calls.
 
     def send(self, message: bytes) -> None:
-        if self._state is not _State.OPEN:
-            return
-        size = len(message)
-        if self._waiting or size > FRAGMENT_ABOVE:
-            self._waiting.append(message)
-            self._waiting_bytes += size
-        else:
-            header = frame_header(FIN | self._opcode, size)
-            out = self._out
-            out.append(header)
-            out.append(message)
-            self._out_bytes += size + len(header)
-            if self._out_bytes > _WRITE_AT_ONCE:
-                self._write_out()
-        if not self._flush_due:
-            self._flush_due = True
-            self._defer(self._flush)
+        if self._state is _State.OPEN:
+            self._output.message(message)
+            self._flush_soon(self._defer)
 
     def send_pieces(self, pieces: Iterator[bytes]) -> None:
-        if self._state is not _State.OPEN:
-            return
-        self._waiting.append(pieces)
-        if not self._flush_due:
-            self._flush_due = True
-            self._defer(self._flush)
+        if self._state is _State.OPEN:
+            self._output.pieces(pieces)
+            self._flush_soon(self._defer)
 
     def buffered(self) -> int:
-        if self._state is _State.GONE:
-            return 0
-        return self._out_bytes + self._waiting_bytes + self._transport.get_write_buffer_size()
+        return 0 if self._state is _State.GONE else self._output.buffered
 
     def _delivered(self) -> int:
-        return self._handed - self._transport.get_write_buffer_size() - _unacknowledged(self._socket)
+        return self._output.flushed - _unacknowledged(self._socket)
 
     def call_when_below(self, mark: int) -> None:
         super().call_when_below(mark)
@@ -236,15 +185,15 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         if self._state is not _State.OPEN:
             return
         self._probing = True
-        self._send_ping()
+        self._ping()
         if self._paused:
-            self._loop.call_soon(self._end_if_hung_up)
+            self._loop.call_soon(self._watch.hung_up)
 
     def close(self, code: int = 1000, reason: str = "") -> None:
         if self._state is not _State.OPEN:
             return
         self._state = _State.CLOSING
-        self._close = code, _cut(reason)
+        self._close = code, reason
         self._reason = reason or f"closed with code {code}"
         self._cancel_timers()
         self._watch_flush(lambda: self.abort("peer did not take what was queued"))
@@ -255,7 +204,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         if self._state is not _State.GONE:
             self._state = _State.GONE
             self._cancel_timers()
-            self._drop_output()
+            self._output.clear()
             self._loop.call_soon(self._emit_closed, reason)  # before the loop tells of a lost connection
             self._transport.abort()
 
@@ -316,20 +265,20 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._transport.writelines(library.data_to_send())
         self.subprotocol = library.subprotocol
         if self.subprotocol is not None:
-            self._opcode = BINARY
+            self._output.opcode = BINARY
             self._frames.binary_only = True
         return True
 
     def _upgraded(self) -> None:
         self._cancel_timers()
         self._state = _State.OPEN
-        self._liveness = Liveness(monotonic(), self._ping_interval)
-        self._schedule_look(self._ping_interval)
+        self._watch.start(self._socket)
         self._on_open(self)
 
     def _answer(self, answer: handshake.Answer, with_body: bool = True) -> None:
-        self._out.append(answer.encode(with_body))
-        self._linger(CLOSE_SECONDS if len(self._out[-1]) < SMALL_ANSWER else ANSWER_SECONDS)
+        encoded = answer.encode(with_body)
+        self._output.raw(encoded)
+        self._linger(CLOSE_SECONDS if len(encoded) < SMALL_ANSWER else ANSWER_SECONDS)
 
     def _refuse(self, stranger: Refusal) -> None:
         """Let the client not in, and not know at once."""
@@ -363,8 +312,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             self._receive_controls()
         if frames.failure is not None and self._state in (_State.OPEN, _State.CLOSING):
             code, reason = frames.failure
-            self._library.fail(code, reason)
-            self._write_library()
+            self._send_controls(self._controls.fail(code, reason))
             self._finish(f"protocol violated by the peer: {reason}")
         elif self._state is _State.OPEN:
             self._update_reading()
@@ -372,29 +320,15 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
                 self._loop.call_soon(self._read_on)
 
     def _receive_controls(self) -> None:
-        controls, self._frames.controls = self._frames.controls, []
-        library = self._library
-        for raw in controls:
-            library.receive_data(raw)
-            self._pongs += raw[0] & 0x0F == _PING
-            if library.close_rcvd is not None or library.parser_exc is not None:
-                break
-        library.events_received()
-        self._write_library()
-        self._pongs_end = self._handed + self._out_bytes
-        if library.close_rcvd is not None or library.parser_exc is not None:
-            self._finish(_close_reason(library))
+        received, self._frames.controls = self._frames.controls, []
+        over = self._controls.receive(received)
+        self._send_controls(self._controls.to_send())
+        self._controls.pongs_end_at(self._output.end)
+        if over is not None:
+            self._finish(over)
 
     def _may_read(self) -> bool:
-        return not self._inbox_full() and self._pongs_fit()
-
-    def _pongs_fit(self) -> bool:
-        if self._pongs < UNSENT_PONGS:
-            return True
-        if self._handed - self._transport.get_write_buffer_size() < self._pongs_end:
-            return False
-        self._pongs = 0
-        return True
+        return not self._inbox_full() and self._controls.pongs_fit(self._output)
 
     def _read_on(self) -> None:
         """There may be room again: parse what was kept, then read from the socket."""
@@ -407,187 +341,91 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         if wanted is not self._paused:
             return
         self._paused = not wanted
-        now = monotonic()
         if wanted:
             self._transport.resume_reading()
-            self._liveness.resume(now)
+            self._watch.resume()
         else:
             self._transport.pause_reading()
-            self._liveness.pause(now)
             self._taken = False
-            self._schedule_look(LOOK_SECONDS)
+            self._watch.pause()
 
     # Writing.
 
+    def _flush_soon(self, later: Defer) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            later(self._flush)
+
     def _flush(self) -> None:
         self._flush_due = False
-        if self._out:
-            self._write_out()
-        if self._waiting or self._mark is not None or self._state is not _State.OPEN or self._paused:
-            self._after_progress()
+        if self._output.collected:
+            self._output.write()
+        if self._output.waits or self._mark is not None or self._state is not _State.OPEN or self._paused:
+            self.resume_writing()
 
-    def _write_out(self) -> None:
-        out, self._out = self._out, []
-        self._handed += self._out_bytes
-        self._out_bytes = 0
-        self._transport.writelines(out)
+    def _send_controls(self, frames: Iterable[bytes]) -> None:
+        for frame in frames:
+            self._output.raw(frame)
+        if self._output.collected:
+            self._flush_soon(self._loop.call_soon)
 
-    def _write_library(self) -> None:
-        for buffer in self._library.data_to_send():
-            if buffer:  # an empty one means: shut down our side, which `_linger` does
-                self._out.append(buffer)
-                self._out_bytes += len(buffer)
-        if self._out and not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+    def _ping(self) -> None:
+        self._send_controls(self._controls.ping())
 
-    def _send_ping(self) -> None:
-        self._library.send_ping(b"")
-        self._write_library()
+    def _give_up_message(self, error: Exception) -> None:
+        _log.error("%s: a message could not be made to its end", self.peer, exc_info=error)
+        self.abort(f"a message could not be made to its end: {error!r}")
 
     def resume_writing(self) -> None:
-        """The buffer of the socket has fallen to the mark that `_arm` set."""
-        self._after_progress()
-
-    def _after_progress(self) -> None:
-        """The peer has taken something, or something was queued: go on with whatever waited for that."""
+        """The peer has taken something (asyncio calls this at the mark that `_arm` set), or something was queued: go on
+        with whatever waited for that."""
         if self._state in (_State.LINGERING, _State.GONE):
             return
-        if self._waiting:
-            self._pull()
+        if self._output.waits and self._output.pull():
+            self._flush_soon(self._loop.call_soon)
         if self._state is _State.CLOSING:
             if self._frames.stopped:
                 self._read(b"")  # the peer's Close may be in it
-            if not self._waiting:
+            if not self._output.waits:
                 self._send_close()
         self._check_drained()
         self._read_on()
         self._arm()
 
-    def _pull(self) -> None:
-        """Make frames of the messages that wait, as long as the peer takes them."""
-        made = 0
-        while self._waiting and made < _PULL_TURN:
-            if self._out_bytes >= _PULL_MARK:
-                self._write_out()
-            if self._transport.get_write_buffer_size() >= _PULL_MARK:
-                break
-            first = self._waiting[0]
-            if isinstance(first, bytes):
-                made += self._pull_bytes(first)
-            else:
-                piece = self._next_piece(first)
-                if piece is None:
-                    return
-                made += len(piece)
-        else:
-            if self._waiting and not self._flush_due:
-                self._flush_due = True
-                self._loop.call_soon(self._flush)
-        if self._out:
-            self._write_out()
-
-    def _pull_bytes(self, message: bytes) -> int:
-        if self._offset == 0 and len(message) <= FRAGMENT_ABOVE:
-            piece = message
-        else:
-            piece = message[self._offset : self._offset + FRAGMENT]
-        self._offset += len(piece)
-        last = self._offset == len(message)
-        self._put_frame(piece, last)
-        self._waiting_bytes -= len(piece)
-        if last:
-            self._offset = 0
-            self._waiting.popleft()
-        return len(piece)
-
-    def _next_piece(self, pieces: Iterator[bytes]) -> bytes | None:
-        """Put the next piece out and return it; an empty one at the end of the message, None if its maker
-        failed."""
-        try:
-            piece = next(pieces, b"")
-        except Exception as error:
-            # Half of a message is out already, so there is no honest way to go on.
-            _log.exception("%s: a message could not be made to its end", self.peer)
-            self.abort(f"a message could not be made to its end: {error!r}")
-            return None
-        if piece:
-            self._put_frame(piece, last=False)
-        else:
-            if self._fragmenting:
-                self._put_frame(b"", last=True)
-            self._waiting.popleft()
-        return piece
-
-    def _put_frame(self, payload: bytes, last: bool) -> None:
-        first = (0 if self._fragmenting else self._opcode) | (FIN if last else 0)
-        header = frame_header(first, len(payload))
-        self._fragmenting = not last
-        self._out.append(header)
-        self._out.append(payload)
-        self._out_bytes += len(header) + len(payload)
-
     def _arm(self) -> None:
         """Have `resume_writing` called when the buffer of the socket has fallen to what we wait for."""
-        if self._waiting:
-            limit = _PULL_MARK // 4
-        elif self._state is not _State.OPEN or self._pongs >= UNSENT_PONGS:
+        if self._output.waits:
+            limit = PULL_MARK // 4
+        elif self._state is not _State.OPEN or self._controls.owes_pongs:
             limit = 0
         elif self._mark is not None:
             limit = self._mark
         else:
-            limit = _PULL_MARK // 4
+            limit = PULL_MARK // 4
         if limit != self._limit:
             self._limit = limit
             self._transport.set_write_buffer_limits(high=limit, low=limit)
 
-    def _drop_output(self) -> None:
-        self._out, self._out_bytes = [], 0
-        self._waiting.clear()
-        self._waiting_bytes = 0
-
     # Life and death.
 
-    def _schedule_look(self, delay: float) -> None:
-        if self._look is not None:
-            self._look.cancel()
-        self._look = self._loop.call_later(delay, self._look_at_peer)
+    def _took(self) -> bool:
+        """Whether something was taken since this was asked last."""
+        taken, self._taken = self._taken, False
+        return taken
 
-    def _look_at_peer(self) -> None:
-        self._look = None
-        if self._paused and not self._taken and self._end_if_hung_up():
-            return
-        self._taken = False
-        now = monotonic()
-        verdict = self._liveness.judge(now, read_tcp_info(self._socket))
-        if verdict.gone is not None:
-            self.abort(verdict.gone)
-            return
-        if verdict.ping:
-            self._send_ping()
-        delay = verdict.next_look - now
-        self._schedule_look(min(delay, LOOK_SECONDS) if self._paused else delay)
-
-    def _end_if_hung_up(self) -> bool:
-        """End the connection if the peer has closed or reset it, unread data or not."""
-        if self._state is not _State.OPEN or not _hung_up(self._socket):
-            return False
-        self._finish(_NO_CLOSE_FRAME)
-        self._transport.close()
-        return True
-
-    def _answer_probe(self) -> None:
-        self._probing = False
-        self._emit(ProbeAnswered())
+    def _hang_up(self) -> None:
+        """The peer has closed or reset the connection, unread data or not."""
+        if self._state is _State.OPEN:
+            self._finish(_NO_CLOSE_FRAME)
+            self._transport.close()
 
     def _send_close(self) -> None:
         if self._state is not _State.CLOSING:
             return
         if self._close is not None:
-            self._library.send_close(*self._close)
+            self._send_controls(self._controls.close(*self._close))
             self._close = None
-            self._write_library()
-            self._write_out()
+            self._output.write()
         if self._transport.get_write_buffer_size() == 0 and not self._close_awaited:
             self._close_awaited = True
             self._cancel_timers()
@@ -608,10 +446,9 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
     def _linger(self, seconds: float = CLOSE_SECONDS) -> None:
         self._state = _State.LINGERING
         self._cancel_timers()
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        if self._out:
-            self._write_out()
+        self._output.drop_waiting()
+        if self._output.collected:
+            self._output.write()
         if self._paused:
             self._paused = False
             self._transport.resume_reading()
@@ -622,16 +459,10 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             self._transport.close()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._look):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._look = None
-
-
-def _hung_up(sock: socket.socket) -> bool:
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLRDHUP)
-    return bool(poll.poll(0))
+        self._watch.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _unacknowledged(sock: socket.socket) -> int:
@@ -639,14 +470,3 @@ def _unacknowledged(sock: socket.socket) -> int:
     if sock.fileno() < 0:
         return 0
     return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-
-
-def _close_reason(library: Protocol) -> str:
-    if library.close_rcvd is None:
-        return f"protocol violated by the peer: {library.parser_exc}"
-    return f"peer closed with code {library.close_rcvd.code} {library.close_rcvd.reason}".rstrip()
-
-
-def _cut(reason: str) -> str:
-    """A Close frame has room for 123 bytes of reason (RFC 6455, 5.5)."""
-    return reason.encode()[:123].decode(errors="ignore")

@@ -12,9 +12,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.transport.support import RawClient, Recorder, frame_head, masked_frame
+from transport.frame_output import FRAGMENT, FRAGMENT_ABOVE
 from transport.framing.websocket import WebSocketFramer
 from transport.listen import WebSocketUrl, serve_websocket
-from transport.websocket import FRAGMENT, FRAGMENT_ABOVE
 
 pytestmark = pytest.mark.anyio
 

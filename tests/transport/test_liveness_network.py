@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.transport.support import Recorder
+from transport.admission.rules import Admission
 from transport.listen import Listener, WebSocketUrl, serve_websocket
 
 pytestmark = [
@@ -104,7 +105,10 @@ def network() -> Iterator[Network]:
 async def listener(network: Network, anyio_backend: object) -> AsyncIterator[tuple[Listener, asyncio.Queue[Recorder]]]:
     accepted: asyncio.Queue[Recorder] = asyncio.Queue()
     listener = serve_websocket(
-        WebSocketUrl(OURS, 0), lambda t: accepted.put_nowait(Recorder(t)), ping_interval=INTERVAL
+        WebSocketUrl(OURS, 0),
+        lambda t: accepted.put_nowait(Recorder(t)),
+        admission=Admission(own_user_only=False),  # whose a socket of another namespace is, nobody can say
+        ping_interval=INTERVAL,
     )
     yield listener, accepted
     listener.close()

@@ -15,7 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from tests.transport.support import RawClient, Recorder, Served, frame_head, masked_frame
-from transport import websocket
+from transport import control_frames, peer_watch, websocket
 from transport.base import INBOX_BYTES, INBOX_MESSAGES
 from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import Drained, MessagesArrived, ProbeAnswered, TransportClosed
@@ -305,7 +305,7 @@ async def test_unread_pongs_are_bounded(served: Served) -> None:
         except BlockingIOError:
             blocked += 1
             await asyncio.sleep(0.001)
-    assert connection.transport.buffered() < 8 * MIB + 3 * websocket.UNSENT_PONGS * 102
+    assert connection.transport.buffered() < 8 * MIB + 3 * control_frames.UNSENT_PONGS * 102
     tail = batch[sent % len(batch) :]
     rest = asyncio.ensure_future(raw.send(tail))
     pongs = 0
@@ -538,7 +538,7 @@ async def test_reset(served: Served) -> None:
 @pytest.mark.parametrize("how", ["close", "reset"])
 async def test_end_is_seen_while_reading_is_paused(served: Served, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that went away while the server did not read it frees its session within about a second."""
-    monkeypatch.setattr(websocket, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(peer_watch, "LOOK_SECONDS", 0.1)
     served.take = False
     raw, connection = await upgraded(served)
     await raw.send(masked_frame(0x81, b"m") * (INBOX_MESSAGES * 3))
