@@ -8,13 +8,17 @@ REAL_CLIENT_ARGS ?=
 
 .PHONY: demo test test-real-client test-web test-browser web-vendor test-mcp test-slow soak fuzz flaky lint types imports check bench clean
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.program: pyproject.toml # what the program needs, and no more
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.program
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
 	touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.program
 	$(BIN)/python -m examples.demo
 
 test: $(VENV)/.installed # four at a time, whatever the cores: they wait more than they compute

@@ -1,22 +1,16 @@
-"""`make demo`: a server on a free loopback port, driven as a client would: pipes, a terminal, a cut connection.
-
-It speaks the wire by hand, so that what it prints is what anybody's client would see.
-"""
+"""`make demo`: a server on a free port of this machine, and a client of it: pipes, a terminal, a cut connection."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import itertools
-import json
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+import exec_server
+from examples.cutting_proxy import CuttingProxy, cutting_proxy
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "xterm", "PS1": "$ "}
 COUNT = "for i in $(seq 1 20); do echo tick $i; sleep 0.05; done; exit 7"
@@ -27,72 +21,10 @@ class DemoFailed(Exception):
     """The server did not do what the demo promises; the text says what."""
 
 
-class Client:
-    """One connection, with its notifications in a queue and its answers matched by id."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self._socket = socket
-        self._ids = itertools.count(1)
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._reader = asyncio.create_task(self._read())
-
-    async def _read(self) -> None:
-        try:
-            await self._dispatch()
-        except ConnectionClosed as error:
-            for answer in self._answers.values():
-                answer.set_exception(DemoFailed(f"the connection broke: {error}"))
-
-    async def _dispatch(self) -> None:
-        async for frame in self._socket:
-            message = json.loads(frame)
-            if "method" in message:
-                self.events.put_nowait(message)
-            else:
-                self._answers.pop(message["id"]).set_result(message)
-
-    async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One request; its result. Raises DemoFailed with the error of the server."""
-        request_id = next(self._ids)
-        answer = self._answers[request_id] = asyncio.get_running_loop().create_future()
-        await self._socket.send(json.dumps({"id": request_id, "method": method, "params": params}))
-        message = await asyncio.wait_for(answer, PATIENCE_S)
-        if "error" in message:
-            raise DemoFailed(f"{method}: {message['error']}")
-        result: dict[str, Any] = message["result"]
-        return result
-
-    async def initialize(self, resume: str | None = None) -> str:
-        """The handshake; the session id."""
-        result = await self.call("initialize", clientName="demo", resumeSessionId=resume)
-        await self._socket.send(json.dumps({"method": "initialized"}))
-        session: str = result["sessionId"]
-        return session
-
-    async def start(self, process_id: str, *argv: str, tty: bool = False) -> None:
-        """Start a command in the root folder."""
-        await self.call("process/start", processId=process_id, argv=argv, cwd="file:///", env=ENV, tty=tty)
-
-    async def next_event(self) -> tuple[str, dict[str, Any]]:
-        """The next notification: what happened, and its params."""
-        message = await asyncio.wait_for(self.events.get(), PATIENCE_S)
-        return message["method"].partition("/")[2], message["params"]
-
-    async def cut(self) -> None:
-        """Cut the connection without a goodbye, as a network does."""
-        self._socket.transport.abort()
-        await asyncio.wait([self._reader])
-
-    async def close(self) -> None:
-        """Close the connection properly."""
-        await self._socket.close()
-        await asyncio.wait([self._reader])
-
-
-def text_of(params: dict[str, Any]) -> str:
-    """The bytes of an output notification or chunk, as text."""
-    return base64.b64decode(params["chunk"]).decode()
+def expect(what: str, got: object, wanted: object) -> None:
+    """Raise DemoFailed unless the server did as promised."""
+    if got != wanted:
+        raise DemoFailed(f"{what}: expected {wanted!r}, got {got!r}")
 
 
 def say(text: str = "") -> None:
@@ -100,95 +32,77 @@ def say(text: str = "") -> None:
     print(text, flush=True)
 
 
-def show(params: dict[str, Any]) -> None:
-    """Print a piece of output, each line marked with its sequence number and its stream."""
-    for line in text_of(params).splitlines():
-        say(f"    {params['seq']:>3} {params['stream']:<6} | {line}")
+def show(event: exec_server.Output | exec_server.Exited | exec_server.Closed) -> None:
+    """An event, with the sequence number that output, exit and close of a process share."""
+    match event:
+        case exec_server.Output():
+            for line in event.data.decode().splitlines():
+                say(f"    {event.seq:>3} {event.stream:<6} | {line}")
+        case exec_server.Exited():
+            say(f"    {event.seq:>3} exited with code {event.status.code}")
+        case exec_server.Closed():
+            say(f"    {event.seq:>3} closed")
 
 
-async def follow(client: Client, process_id: str, seen: list[int]) -> int:
-    """Print events of a process until it is closed; the exit code. Raises DemoFailed at a hole in the numbers."""
-    exit_code = None
-    while True:
-        what, params = await client.next_event()
-        if params["processId"] != process_id or params["seq"] <= len(seen):
-            continue  # another process, or an event that a read has brought already
-        if params["seq"] != len(seen) + 1:
-            raise DemoFailed(f"expected seq {len(seen) + 1}, got {params['seq']}")
-        seen.append(params["seq"])
-        if what == "output":
-            show(params)
-        elif what == "exited":
-            exit_code = params["exitCode"]
-            say(f"    {params['seq']:>3} exited with code {exit_code}")
-        else:
-            say(f"    {params['seq']:>3} closed")
-            assert exit_code is not None
-            return int(exit_code)
+async def follow(process: exec_server.Process) -> None:
+    """Show everything that happens to a process. Raises DemoFailed at a hole in the numbers."""
+    last = 0
+    async for event in process.events:
+        if isinstance(event, exec_server.Gap | exec_server.Failed):
+            raise DemoFailed(f"something is missing: {event}")
+        expect("sequence number", event.seq, last + 1)
+        last = event.seq
+        show(event)
 
 
-def expect(what: str, got: object, wanted: object) -> None:
-    """Raise DemoFailed unless the server did as promised."""
-    if got != wanted:
-        raise DemoFailed(f"{what}: expected {wanted!r}, got {got!r}")
-
-
-async def pipes(client: Client) -> None:
+async def pipes(client: exec_server.ExecServerClient) -> None:
     """A command on pipes: two streams, one counter, an exit code."""
     say("A command on pipes, streamed as it prints:")
     script = "for i in 1 2 3; do echo line $i; sleep 0.1; done; echo something is wrong >&2; exit 3"
-    await client.start("build", "/bin/sh", "-c", script)
-    expect("exit code", await follow(client, "build", []), 3)
+    process = await client.start(["sh", "-c", script], env=ENV)
+    await follow(process)
+    expect("exit code", await process.wait(), 3)
 
 
-async def terminal(client: Client) -> None:
+async def terminal(client: exec_server.ExecServerClient) -> None:
     """A shell on a terminal, typed into."""
     say("\nA shell on a terminal, typed into:")
-    await client.start("shell", "/bin/sh", tty=True)
+    shell = await client.start(["sh"], tty=True, rows=24, cols=80, env=ENV)
     for line in ("stty size", "echo $((6 * 7))", "exit 5"):
-        data = base64.b64encode(line.encode() + b"\n").decode()
-        await client.call("process/write", processId="shell", writeId=line, chunk=data)
-    expect("exit code", await follow(client, "shell", []), 5)
+        await shell.write(line.encode() + b"\n")
+    await follow(shell)
+    expect("exit code", await shell.wait(), 5)
 
 
-async def cut_and_resume(url: str, client: Client, session: str) -> None:
-    """A connection that breaks while a command runs, and a new one that goes on where it left off."""
-    say("\nA connection that is cut while a command runs:")
-    await client.start("count", "/bin/sh", "-c", COUNT)
-    seen: list[int] = []
-    while len(seen) < 3:
-        _, params = await client.next_event()
-        seen.append(params["seq"])
-        show(params)
-    await client.cut()
-    say("        - connection cut; the command goes on -")
-    await asyncio.sleep(0.3)
-    async with connected(url) as again:
-        expect("session", await again.initialize(resume=session), session)
-        say("        - a new connection has resumed the session; what was missed: -")
-        missed = await again.call("process/read", processId="count", afterSeq=seen[-1])
-        for chunk in missed["chunks"]:
-            show(chunk)
-            seen.append(chunk["seq"])
-        say("        - and live again: -")
-        expect("exit code", await follow(again, "count", seen), 7)
+async def cut_and_resume(client: exec_server.ExecServerClient, proxy: CuttingProxy) -> None:
+    """A connection that breaks while a command runs, and is made anew."""
+    say("\nA connection that is cut while a command runs, and input that is written meanwhile:")
+    told = asyncio.create_task(tell_cuts(client.events()))
+    process = await client.start(["sh", "-c", f"read name; echo hello, $name; {COUNT}"], stdin=PIPE, env=ENV)
+    following = asyncio.create_task(follow(process))
+    proxy.cut()
+    await process.write(b"world\n")
+    await asyncio.sleep(0.5)
+    proxy.cut()
+    await following
+    expect("exit code", await process.wait(), 7)
+    told.cancel()
 
 
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Client]:
-    """A client on a new connection."""
-    client = Client(await connect(url, compression=None, max_size=None))
-    try:
-        yield client
-    finally:
-        await client.close()
+async def tell_cuts(events: AsyncIterator[object]) -> None:
+    """What becomes of the connection; the client needs no help."""
+    async for event in events:
+        if isinstance(event, exec_server.Disconnected):
+            say("        - the connection is cut; the command goes on -")
+        elif isinstance(event, exec_server.Reconnected):
+            say("        - a new connection has resumed the session -")
 
 
 @asynccontextmanager
 async def running_server() -> AsyncIterator[str]:
     """A server on a free port; its URL, from the first line it prints."""
     server = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "exec_server", "--listen", "ws://127.0.0.1:0", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", "exec_server", "--listen", "ws://127.0.0.1:0", stdout=PIPE
     )
     assert server.stdout is not None
     try:
@@ -202,14 +116,13 @@ async def running_server() -> AsyncIterator[str]:
 
 
 async def demo() -> None:
-    """The whole demo. Raises DemoFailed."""
-    async with running_server() as url:
+    """The whole demo. Raises DemoFailed, TimeoutError if the server does not answer."""
+    async with running_server() as url, cutting_proxy(url) as proxy, asyncio.timeout(PATIENCE_S):
         say(f"exec-server at {url}\n")
-        async with connected(url) as client:
-            session = await client.initialize()
+        async with exec_server.connect_websocket(proxy.url) as client:
             await pipes(client)
             await terminal(client)
-            await cut_and_resume(url, client, session)
+            await cut_and_resume(client, proxy)
     say("\nNothing lost, nothing doubled; the server has stopped and left nothing behind.")
 
 
@@ -217,7 +130,7 @@ def main() -> int:
     """Run the demo; exit status 0 only if all went as promised."""
     try:
         asyncio.run(demo())
-    except (DemoFailed, TimeoutError, OSError) as error:
+    except (DemoFailed, exec_server.ExecServerError, TimeoutError, OSError) as error:
         print(f"demo failed: {error or type(error).__name__}", file=sys.stderr)
         return 1
     return 0
