@@ -43,6 +43,7 @@ from actors.base.messages import (
     TrafficReport,
 )
 from actors.base.settings import Settings
+from actors.system.budget import ANSWERS, MESSAGES
 from actors.system.limit_warnings import near
 from protocol.codec import Codec, codec_of
 from protocol.dialect import Dialect
@@ -75,6 +76,10 @@ from transport.pending import PendingRequests, subject, void_with_process, void_
 from transport.tracing import Tracer
 from transport.watcher import as_watcher
 
+SMALL_REQUEST = 4096
+"""Bytes of a request that is bounded by number alone while it is not answered."""
+REQUEST_BYTES = 1024
+"""What a request takes beside its params while it is not answered."""
 TAKEN_A_TURN = 64
 """Messages of one client that are worked off before others have their turn."""
 TAKEN_BYTES = 1 << 20
@@ -117,7 +122,10 @@ class Pending(PendingRequests, frozen=True, gc=False):
     """One request of this client that is not answered yet."""
 
     request_id: RequestId
-    write_bytes: int = 0
+    size: int = 0
+    """About the bytes of its params."""
+    large: int = 0
+    """The same, 0 where it is bounded by number alone."""
     is_read: bool = False
     method: str = "initialize"
     since: float = 0.0
@@ -146,7 +154,7 @@ class BridgeActor(BaseActor):
         self._token = 0
         self._pending: dict[int, Pending] = {}
         self._reads_out = 0
-        self._write_bytes_out = 0
+        self._pending_bytes = 0
         self._outbox: deque[tuple[RequestId | None, WireStruct, int]] = deque()
         self._outbox_bytes = 0
         self._congested = False
@@ -285,16 +293,17 @@ class BridgeActor(BaseActor):
             raise InvalidRequest(f"client must send initialized before using {params.FAMILY} methods")
 
     def _call(self, request: Request, params: Params) -> None:
-        write_bytes = params.bulk_bytes
-        if write_bytes:
-            limit = self._settings.max_unanswered_write_bytes
-            if self._write_bytes_out and self._write_bytes_out + write_bytes > limit:
-                raise Busy(f"more than {limit} bytes of unanswered writes on this connection; wait for answers")
+        size = counted_bytes(request, params)
+        large = size if params.bulk_bytes or size > SMALL_REQUEST else 0
+        limit = self._settings.max_pending_bytes
+        if large and self._pending_bytes and self._pending_bytes + large > limit:
+            raise Busy(f"more than {limit} bytes of unanswered requests on this connection; wait for answers")
+        MESSAGES.take(self, size + REQUEST_BYTES)
         is_read = params.asks_for_kept_output
         name, target = subject(params, self._session_id)
         since = monotonic() if self._measure else 0.0
         span = None if self._tracer is None else self._tracer.begin(request.method, request.trace)
-        pending = Pending(params.FAMILY, name, target, request.id, write_bytes, is_read, request.method, since, span)
+        pending = Pending(params.FAMILY, name, target, request.id, size, large, is_read, request.method, since, span)
         token = self._hold(pending)
         call = Call(token, self.myAddress, params)
         if target is None:
@@ -309,7 +318,7 @@ class BridgeActor(BaseActor):
             maximum = self._settings.max_pending_requests
             self.send(self._router, NearLimit("max_pending_requests", self._near_pending, maximum))
         self._reads_out += pending.is_read
-        self._write_bytes_out += pending.write_bytes
+        self._pending_bytes += pending.large
         return self._token
 
     # -- answers and events -------------------------------------------------------------------------------------
@@ -384,10 +393,12 @@ class BridgeActor(BaseActor):
     def _release(self, token: int) -> Pending | None:
         """Take a request off the books; None where the client is gone and nobody waits for the answer."""
         pending = self._pending.pop(token, None)
+        if pending is not None:
+            MESSAGES.give_back(self, pending.size + REQUEST_BYTES)
+            self._pending_bytes -= pending.large
         if pending is None or self._phase is Phase.CLOSED:
             return None
         self._reads_out -= pending.is_read
-        self._write_bytes_out -= pending.write_bytes
         if pending.since:
             durations = self._durations.get(pending.method)
             if durations is None:
@@ -404,6 +415,8 @@ class BridgeActor(BaseActor):
         for pending in self._pending.values():
             self._end_span(pending, "connectionClosed")
         self._pending.clear()
+        MESSAGES.lose(self)
+        ANSWERS.lose(self)
 
     # -- figures ------------------------------------------------------------------------------------------------
 
@@ -436,6 +449,8 @@ class BridgeActor(BaseActor):
             text = f"the answer takes {size} bytes, more than the {self._max_message} of maxMessageBytes"
             self._send_error(request_id, InvalidRequest(text, {"kind": "tooLarge"}))
             return
+        if size > PIECEMEAL_ABOVE:
+            ANSWERS.take(self, size)
         self._put(request_id, result, size)
 
     def _put(self, request_id: RequestId | None, message: WireStruct, size: int) -> None:
@@ -477,6 +492,7 @@ class BridgeActor(BaseActor):
                 yield piece
         finally:
             self._piecemeal_bytes -= size
+            ANSWERS.give_back(self, size)
             if self._congested and self._phase is not Phase.CLOSED:
                 self.send(self.myAddress, Drained())
 
@@ -621,6 +637,11 @@ class BridgeActor(BaseActor):
             self._close(1011, "internal error")
         elif isinstance(message, TransportClosed):
             self.send(self._router, BridgeClosed(self._session_id, True))
+
+
+def counted_bytes(request: Request, params: Params) -> int:
+    """About the bytes of a request's params; of base64, of what it stands for."""
+    return max(params.bulk_bytes, 0 if request.params is None else memoryview(request.params).nbytes * 3 // 4)
 
 
 def size_of(notification: NotificationParams) -> int:

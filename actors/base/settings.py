@@ -46,6 +46,12 @@ class ConfiguredSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The file that tells who started what; without one nothing does."""
     audit_argv: bool = False
     max_pending_requests: int = 20_000
+    max_pending_bytes: int = 64 << 20
+    """Of unanswered requests of a connection, the small ones left out."""
+    messages_total: int = 1 << 30
+    """Of messages of all connections that are not whole, not taken or not answered."""
+    answers_total: int = 512 << 20
+    """Of large answers to all connections that are not on their way yet."""
 
 
 class Settings(ConfiguredSettings, frozen=True):
@@ -60,4 +66,3 @@ class Settings(ConfiguredSettings, frozen=True):
     """Whether bridges tell the router what they have answered, and how fast."""
     probe_timeout: float = 2.0
     end_of_input_grace: float = 5.0
-    max_unanswered_write_bytes: int = 64 << 20

@@ -22,7 +22,7 @@ from actors.base.messages import (
 from actors.base.settings import Settings
 from actors.router.directory import Directory
 from actors.router.quotas import Quotas
-from actors.system.filesystem.handle_budget import HANDLES
+from actors.system.budget import BUDGETS, HANDLES
 from protocol.errors import ExecServerError, LimitReached, ShuttingDown
 from protocol.process import ProcessClosed, ProcessExited
 
@@ -34,7 +34,7 @@ class Accounts(Part):
         super().__init__(actor)
         self._directory = directory
         self.quotas = Quotas(settings)
-        HANDLES.maximum = settings.max_file_handles
+        _set_budgets(settings)
         self._counters = Counters()
         self.draining = False
         """Nothing new is begun."""
@@ -42,7 +42,7 @@ class Accounts(Part):
     def reconfigure(self, settings: Settings) -> None:
         """These limits hold from now on."""
         self.quotas.reconfigure(settings)
-        HANDLES.maximum = settings.max_file_handles
+        _set_budgets(settings)
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -128,11 +128,15 @@ class Accounts(Part):
         counters.attached_sessions = sum(session.bridge is not None for session in self._directory)
         counters.running_processes, counters.finished_processes = quotas.running, quotas.finished
         counters.retained_bytes = quotas.retained_bytes
-        counters.file_handles = HANDLES.count
-        if HANDLES.refusals:
-            counters.refusals["max_file_handles"] = HANDLES.refusals
+        counters.file_handles = HANDLES.used
+        counters.refusals.update({name: budget.refusals for name, budget in BUDGETS.items() if budget.refusals})
         self.send(sender, Measured(copy.deepcopy(counters)))
 
     def _count_refusal(self, error: LimitReached) -> None:
         assert error.data is not None
         self._counters.count(self._counters.refusals, error.data["limit"])
+
+
+def _set_budgets(settings: Settings) -> None:
+    for name, budget in BUDGETS.items():
+        budget.maximum = getattr(settings, name)

@@ -27,8 +27,8 @@ from actors.base.messages import (
     PauseOutput,
 )
 from actors.services.file_table import MAX_HANDLES, FileTable, HandleQueue
+from actors.system.budget import HANDLES
 from actors.system.files import carry_out
-from actors.system.filesystem.handle_budget import HANDLES
 from actors.system.filesystem.handles import check_handle_id
 from actors.system.filesystem.watching import LOOK_EVERY_S, MAX_WATCHES, Watch
 from actors.system.pool import FILE_POOL

@@ -39,7 +39,7 @@ from actors.base.services import Services
 from actors.session.attachments import Attachments
 from actors.session.facts import SessionFacts
 from actors.session.processes import Processes
-from actors.system.filesystem.handle_budget import HANDLES
+from actors.system.budget import HANDLES
 from protocol.environment import EnvironmentInfoParams, EnvironmentStatus, EnvironmentStatusParams
 from protocol.errors import ExecServerError, InternalError, InvalidRequest, MethodNotFound, ProcessExists
 from protocol.process import (

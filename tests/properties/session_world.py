@@ -50,9 +50,7 @@ ENVIRONMENT = EnvironmentInfo(
     platform_os="linux",
     temp_dir="file:///tmp",
 )
-SETTINGS = Settings(
-    environment=ENVIRONMENT, outbound_high_water=3000, max_pending_requests=5, max_unanswered_write_bytes=4000
-)
+SETTINGS = Settings(environment=ENVIRONMENT, outbound_high_water=3000, max_pending_requests=5, max_pending_bytes=4000)
 TTL = SETTINGS.session_ttl
 PROBE = SETTINGS.probe_timeout
 EPSILON = 1e-3

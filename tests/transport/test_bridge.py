@@ -84,7 +84,7 @@ def test_large_messages_are_taken_a_few_at_a_time(simulation: Simulation) -> Non
 
 def test_writes_that_a_child_does_not_read_are_refused_above_a_bound(simulation: Simulation) -> None:
     """Lost: the server's memory to a client that writes to a child which never reads; or all its other requests."""
-    server = Server(simulation, max_unanswered_write_bytes=1000)
+    server = Server(simulation, max_pending_bytes=1000)
     client = started(server)
     server.tell_process(Reads(False))
 
