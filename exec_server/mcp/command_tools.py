@@ -187,7 +187,7 @@ async def read_screen(session: McpSession, arguments: ProcessArguments, call: Ca
 
 
 async def screen_of(link: Link, process_id: int) -> ProcessScreenResult:
-    """The screen of a command. Raises ToolError where it has none, UnknownProcess."""
+    """The screen of a command. Raises ToolError where it has none, UnknownCommand."""
     process = link.commands.process(process_id)
     if not process.tty:
         raise ToolError(f"Process {process_id} has no terminal, and so no screen: start it with tty true.")

@@ -6,7 +6,7 @@ import msgspec
 
 from exec_server.client.errors import ConnectFailed, TransportDisconnected, Unauthorized
 from exec_server.client.images import ImageError
-from exec_server.unified_exec.report import UnifiedExecError, UnknownProcess
+from exec_server.unified_exec.report import UnifiedExecError, UnknownCommand
 from protocol.errors import AccessDenied, ActorLost, ExecServerError, LimitReached, NotFound, SpawnError
 
 
@@ -21,7 +21,7 @@ def explained(error: Exception) -> str | None:
             return str(error)
         case msgspec.ValidationError():
             return f"Invalid arguments: {error}. See the input schema of the tool."
-        case UnknownProcess():
+        case UnknownCommand():
             return f"{error}. list_processes shows those that are there."
         case UnifiedExecError() | ValueError() | ImportError():
             return str(error)

@@ -55,7 +55,7 @@ async def _connector(target: ServerTarget) -> AsyncIterator[Connect]:
     measures = Measures()  # as the server program does: nothing of it outlives this process, however that ends
     server = Server(settings_of(Config()))
     await server.start()
-    measures.begin()
+    measures.begin(server.each_second)
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[Environment, None]:

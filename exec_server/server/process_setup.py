@@ -1,4 +1,4 @@
-"""What the server program does to its own process, and what it does once a second because of it.
+"""Set-up of the process of the server program, and what is done once a second because of it.
 
 For the program alone: a server inside somebody else's program leaves that process as it is.
 """
@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import time
+from collections.abc import Callable
 
 from actors.system.child import descendants, process_setup
 from actors.system.child.cgroup import OwnCgroup, enter_own_cgroup
@@ -19,8 +20,8 @@ from exec_server.server.malloc_trim import IdleCollections, Memory, resident
 
 log = logging.getLogger("exec_server")
 
-CHECK_S = 1.0
-"""How often orphans are reaped and the guardian is looked at, in seconds."""
+SWEEP_S = 1.0
+"""When it is swept again after a sweep that failed, in seconds."""
 LAST_KILL_S = 2.0
 """How long the end of the server waits for what it has killed to be gone, in seconds."""
 LAST_KILL_STEP_S = 0.005
@@ -45,17 +46,18 @@ class Measures:
         self._near = LimitWarnings()
         self._memory = Memory()
         self._collections = IdleCollections()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
-        """Start the guardian and the regular checks, on the running loop. What has been made so far stays for good."""
+    def begin(self, each_second: Callable[[Callable[[], None]], None]) -> None:
+        """Start the guardian and the sweeps, on the running loop, and the checks, by what is called `each_second`. What
+        has been made so far stays for good.
+        """
         gc.freeze()
         self._guardian.start()
-        self._check()
+        each_second(self._check)
         self._sweep()
 
     def _check(self) -> None:
-        self._timers["check"] = asyncio.get_running_loop().call_later(CHECK_S, self._check)
         self._guardian.check()
         fd_usage.look(self._near)
         now = time.monotonic()
@@ -63,16 +65,16 @@ class Measures:
         descendants.reap_orphans()
 
     def _sweep(self) -> None:
-        pause = CHECK_S
+        pause = SWEEP_S
         try:
             pause = descendants.sweep()
         finally:  # whatever went wrong is logged by the loop, and tried again
-            self._timers["sweep"] = asyncio.get_running_loop().call_later(pause, self._sweep)
+            self._sweeper = asyncio.get_running_loop().call_later(pause, self._sweep)
 
     async def end(self) -> None:
         """Kill whatever descends from this process, attributed or not; at most LAST_KILL_S."""
-        for timer in self._timers.values():
-            timer.cancel()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         deadline = time.monotonic() + LAST_KILL_S
         while self._subreaper and (left := process_setup.kill_everything()):
             if time.monotonic() > deadline:

@@ -132,7 +132,7 @@ async def program(argv: Sequence[str], settings: Config, entrance: Entrance, mea
     tracer = tracer_of(settings)
     server = Server(settings_of(settings), tracer)
     await server.start()
-    measures.begin()
+    measures.begin(server.each_second)
     notifier = Notifier()
     reloader = Reloader(argv, settings, entrance.url, server, notifier)
     hang_up = stop.ask if os.isatty(0) else reloader.request

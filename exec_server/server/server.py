@@ -57,8 +57,8 @@ GOODBYE_S = 2.0
 """How long clients have to take what is queued for them when the server stops, in seconds."""
 TERM_S = 2.0
 """How long processes have to end when they are asked to, before they are killed, in seconds."""
-REAP_S = 1.0
-"""How often children that sessions left at their end are looked after, in seconds."""
+SECOND_S = 1.0
+"""How often is looked after what `each_second` was told, in seconds."""
 LAST_REAP_S = 2.0
 """How long `stop` waits for killed children to be gone, in seconds."""
 LAST_REAP_STEP_S = 0.005
@@ -99,8 +99,9 @@ class Server:
         self._bridges: dict[Transport, Any] = {}
         self._idle = asyncio.Event()
         self._idle.set()
-        self._reaper: asyncio.TimerHandle | None = None
-        self._reap_due = time.monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = time.monotonic()
+        self._each_second: list[Callable[[], object]] = [CHILDREN.reap_left]
         self._loop_lag = Histogram()
 
     async def start(self) -> None:
@@ -115,15 +116,22 @@ class Server:
         # Loading them takes descriptors, of which a crowd of clients may leave none.
         importlib.import_module("actors.session.actor")
         FILE_POOL.submit(preload)
-        self._reap_due = time.monotonic()
-        self._reap()
+        self._due = time.monotonic()
+        self._look()
 
-    def _reap(self) -> None:
+    def each_second(self, call: Callable[[], object]) -> None:
+        """Call it now, and once a second until the end of `stop`."""
+        self._each_second.append(call)
+        call()
+
+    def _look(self) -> None:
         now = time.monotonic()
-        self._loop_lag.observe(max(0.0, now - self._reap_due))
-        self._reap_due = now + REAP_S
-        self._reaper = asyncio.get_running_loop().call_later(REAP_S, self._reap)
-        CHILDREN.reap_left()
+        self._loop_lag.observe(max(0.0, now - self._due))
+        self._due = now + SECOND_S
+        # Before anything can go wrong, which the loop logs.
+        self._timer = asyncio.get_running_loop().call_later(SECOND_S, self._look)
+        for call in self._each_second:
+            call()
 
     @property
     def call_after_turn(self) -> Callable[[Callable[[], None]], object]:
@@ -268,8 +276,8 @@ class Server:
             log.warning("an HTTP request could not be ended in time")
         if not await in_thread(audit.wait_until_written):
             log.warning("not every line of the audit log could be written")
-        if self._reaper is not None:
-            self._reaper.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         deadline = time.monotonic() + LAST_REAP_S
         while left := CHILDREN.reap_left():
             if time.monotonic() > deadline:

@@ -24,7 +24,7 @@ from exec_server.unified_exec.report import (
     StdinClosed,
     TerminalInteraction,
     UnifiedExecError,
-    UnknownProcess,
+    UnknownCommand,
 )
 
 __all__ = [
@@ -38,5 +38,5 @@ __all__ = [
     "TerminalInteraction",
     "UnifiedExec",
     "UnifiedExecError",
-    "UnknownProcess",
+    "UnknownCommand",
 ]

@@ -30,7 +30,7 @@ BEYOND = 1 << 53
 """A seq that no event has."""
 
 
-class Taken:
+class UnreadOutput:
     """Output that was taken to be shown."""
 
     def __init__(self, text: str, omitted_bytes: int, total_bytes: int, notice: str | None) -> None:
@@ -113,7 +113,7 @@ class RunningCommand:
             )
         )
 
-    def take(self, limit: int) -> Taken:
+    def take(self, limit: int) -> UnreadOutput:
         """Everything since the last time, cut to `limit` bytes."""
         excerpt = self._unread.excerpt()
         text, omitted = cut(excerpt, limit)
@@ -124,7 +124,7 @@ class RunningCommand:
             amount = "output was" if self._unknown_loss else f"{lost} bytes of output were"
             notice = f"{amount} lost while there was no connection"
         self._start_unread()
-        return Taken(text, omitted + lost, total, notice)
+        return UnreadOutput(text, omitted + lost, total, notice)
 
     def _start_unread(self) -> None:
         self._unread = HeadTail(RETAINED_BYTES // 2, RETAINED_BYTES // 2)

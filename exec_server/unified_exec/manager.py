@@ -88,7 +88,7 @@ class UnifiedExec:
 
     def process(self, process_id: int) -> Process:
         """The handle of a command, to signal it or to ask about it; reading from it takes output away from the
-        snapshots. Raises UnknownProcess.
+        snapshots. Raises UnknownCommand.
         """
         return self._table.find(process_id).process
 
@@ -145,7 +145,7 @@ class UnifiedExec:
         r"""Type `chars` (`"\x03"` is ^C, `"\x04"` the end of input) and wait, as `exec_command` does, from 100 ms after
         they were written on. Without `chars` only look; then the default is 5,000 ms.
 
-        If the command has ended, the snapshot says so, and that `chars` were not delivered. Raises UnknownProcess if
+        If the command has ended, the snapshot says so, and that `chars` were not delivered. Raises UnknownCommand if
         there is none of this id, or it was shown to its end; StdinClosed for `chars` to a command without a terminal.
         If this is cancelled, the command goes on and no output is lost.
         """
@@ -167,7 +167,7 @@ class UnifiedExec:
         return self._snapshot(command, began, limit, call_id or secrets.token_hex(8), notice)
 
     async def terminate(self, process_id: int) -> Snapshot:
-        """Kill a command with its descendants; the rest of its output. Raises UnknownProcess."""
+        """Kill a command with its descendants; the rest of its output. Raises UnknownCommand."""
         command = self._table.find(process_id)
         began = self._now()
         self._run(_kill(command.process))

@@ -1,7 +1,7 @@
 """What callers of unified exec get: snapshots, events, errors.
 
 UnifiedExecError
-├── UnknownProcess    no command has this id (any more)
+├── UnknownCommand    no command has this id (any more)
 ├── StdinClosed       input for a command without a terminal
 └── SandboxDenied     a command that its sandbox seems to have kept from its work
 """
@@ -100,7 +100,7 @@ class UnifiedExecError(Exception):
     """A call that could not be carried out. Its text is for a model, too."""
 
 
-class UnknownProcess(UnifiedExecError):
+class UnknownCommand(UnifiedExecError):
     """No command has this id: there never was one, or it has ended and was shown to its end."""
 
     def __init__(self, process_id: int, end: str | None = None) -> None:
@@ -110,7 +110,7 @@ class UnknownProcess(UnifiedExecError):
         self.end = end
         """How it ended, if that is still known."""
 
-    def __reduce__(self) -> tuple[type[UnknownProcess], tuple[int, str | None]]:
+    def __reduce__(self) -> tuple[type[UnknownCommand], tuple[int, str | None]]:
         return type(self), (self.process_id, self.end)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from exec_server.unified_exec.command import RunningCommand
 from exec_server.unified_exec.eviction import MAX_PROCESSES, WARN_FROM, Candidate, victim
-from exec_server.unified_exec.report import UnknownProcess
+from exec_server.unified_exec.report import UnknownCommand
 from protocol.errors import Busy
 
 FIRST_ID = 1000
@@ -33,10 +33,10 @@ class CommandTable:
         return iter(list(self._commands))
 
     def find(self, process_id: int) -> RunningCommand:
-        """A command that is there. Raises UnknownProcess, which says how it ended if that is remembered."""
+        """A command that is there. Raises UnknownCommand, which says how it ended if that is remembered."""
         command = self._commands.get(process_id)
         if command is None:
-            raise UnknownProcess(process_id, self._ends.get(process_id))
+            raise UnknownCommand(process_id, self._ends.get(process_id))
         return command
 
     def use(self, command: RunningCommand) -> None:

@@ -23,7 +23,7 @@ from exec_server.unified_exec import (
     SandboxDenied,
     StdinClosed,
     TerminalInteraction,
-    UnknownProcess,
+    UnknownCommand,
 )
 from exec_server.unified_exec.command import RunningCommand
 from protocol.errors import SpawnError
@@ -99,7 +99,7 @@ async def test_a_command_that_ends_leaves_nothing_behind(commands: Commands) -> 
     }
     assert isinstance(end, End) and (end.exit_code, end.failure, end.total_bytes) == (3, None, 8)
     assert end.transcript == snapshot.output
-    with pytest.raises(UnknownProcess, match="process 1000 is finished: exit code 3"):
+    with pytest.raises(UnknownCommand, match="process 1000 is finished: exit code 3"):
         await commands.exec.write_stdin(1000)
 
 
@@ -218,7 +218,7 @@ async def test_input_needs_a_terminal(commands: Commands) -> None:
     with pytest.raises(StdinClosed, match=r"stdin of process 1000 is closed: .*tty=True"):
         await commands.exec.write_stdin(first.process_id, "x")
     assert commands.exec.process_ids == [1000]
-    with pytest.raises(UnknownProcess, match="unknown process id 77"):
+    with pytest.raises(UnknownCommand, match="unknown process id 77"):
         await commands.exec.write_stdin(77, "x")
 
 
@@ -391,7 +391,7 @@ async def test_a_65th_command_makes_one_go(commands: Commands) -> None:
     assert second not in commands.exec.process_ids and oldest in commands.exec.process_ids
     end = await commands.ended(second)
     assert end.failure == "it was ended to make room: at most 64 commands are kept"
-    with pytest.raises(UnknownProcess, match="is finished: it was ended to make room"):
+    with pytest.raises(UnknownCommand, match="is finished: it was ended to make room"):
         await commands.exec.write_stdin(second)
     await eventually(lambda: len(running(mark)) == 64, "it was killed")
 
@@ -453,7 +453,7 @@ async def test_a_command_that_the_server_has_forgotten_is_finished() -> None:
             assert snapshot.failure == "the server does not know the process any more"
             assert snapshot.notice == "the command has ended; the input was not delivered"
             assert (snapshot.process_id, snapshot.exit_code) == (None, None)
-            with pytest.raises(UnknownProcess, match="is finished: the server does not know"):
+            with pytest.raises(UnknownCommand, match="is finished: the server does not know"):
                 await commands.exec.write_stdin(first.process_id, "x")
 
 

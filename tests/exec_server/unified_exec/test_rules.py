@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exec_server.unified_exec import SandboxDenied, Snapshot, StdinClosed, UnknownProcess
+from exec_server.unified_exec import SandboxDenied, Snapshot, StdinClosed, UnknownCommand
 from exec_server.unified_exec.characters import PIECE_BYTES, WholeCharacters
 from exec_server.unified_exec.clock import YieldClock
 from exec_server.unified_exec.cutting import cut, shown
@@ -218,6 +218,6 @@ def test_errors_can_be_sent_to_another_process() -> None:
         process_id=None,
         wall_time_s=0.1,
     )
-    for error in (UnknownProcess(7, "exit code 0"), StdinClosed(7), SandboxDenied(snapshot)):
+    for error in (UnknownCommand(7, "exit code 0"), StdinClosed(7), SandboxDenied(snapshot)):
         copy = pickle.loads(pickle.dumps(error))
         assert str(copy) == str(error) and vars(copy) == vars(error)
