@@ -219,6 +219,7 @@ class ProcessActor(BaseActor):
 
     def receiveMsg_Forget(self, message: Forget, sender: Address) -> None:
         self._run.forget()
+        self._requests.close_screen()
         self._end_if_forgotten()
 
     def _end_if_forgotten(self) -> None:
@@ -236,6 +237,7 @@ class ProcessActor(BaseActor):
                 self._tell_end("sessionEnded")
         finally:
             self._let_go()
+            self._requests.close_screen()
             self._run.forget()  # what is left of the actor is garbage in cycles, which may lie about for long
 
     def _let_go(self) -> None:

@@ -153,9 +153,12 @@ class ProcessHistory:
         """The answer to a waiting request whose time is over."""
         return self.read(waiter.params) if isinstance(waiter.params, ProcessReadParams) else self.wait()
 
-    def output_since(self, after_seq: int) -> tuple[list[bytes], int, bool]:
-        """Output after `after_seq`, the seq to go on from, and whether nothing between is lost."""
+    def output_since(self, after_seq: int, up_to: int | None = None) -> tuple[list[bytes], int, bool]:
+        """Output after `after_seq`, up to `up_to` or the newest; the seq to go on from, and whether nothing between is
+        lost."""
         chunks, next_seq = self._log.read(after_seq, None)
+        if up_to is not None:
+            chunks, next_seq = [chunk for chunk in chunks if chunk.seq <= up_to], max(after_seq, up_to) + 1
         first = self._log.first_retained_seq
         whole = not self._log.evicted_bytes or (first is not None and first <= after_seq + 1)
         return [chunk.chunk for chunk in chunks], next_seq - 1, whole

@@ -86,6 +86,11 @@ class Requests(Part):
         self._polls.take_of(bridge)
         self._run.input.withdraw(bridge)
 
+    def close_screen(self) -> None:
+        """Nobody asks for the screen any more."""
+        if self._screen is not None:
+            self._screen.close()
+
     def flush(self, bridge: Address) -> None:
         """Answer what this bridge waits for, with what there is."""
         for poll in self._polls.take_of(bridge):
@@ -128,7 +133,7 @@ class Requests(Part):
         if not self._run.start.params.tty:
             raise InvalidParams(f"process {self._run.process_id} has no terminal", {"kind": "notATerminal"})
         if self._screen is None:
-            self._screen = Screen(*self._run.size)
+            self._screen = Screen(self._run.start.session_id, *self._run.size)
 
         def done(answer: WireStruct | ExecServerError) -> None:
             # In the renderer's thread: an actor may send from any thread of the engine.

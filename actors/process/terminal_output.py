@@ -26,8 +26,9 @@ _PRIVATE = b"hlJK"
 """Functions that have a meaning with `?`."""
 _NUMBERS = {b"H": 2, b"f": 2, b"r": 2, b"m": 32, b"h": 32, b"l": 32}
 """How many numbers a function takes; the others take one."""
-_ERASES_UP_TO = 3
-"""The kinds of J and K, the latter without 3."""
+_ERASES_UP_TO = {b"J": 3, b"K": 2}
+"""The kinds of J and K."""
+_DIGITS = 4
 _LONGEST = 1024
 """Bytes of a title, or of an unfinished sequence that is waited for; longer ones are left out."""
 
@@ -91,6 +92,14 @@ def _understood(sequence: re.Match[bytes]) -> bytes:
     if sequence["between"] or not _PLAIN_PARAMS.fullmatch(params) or (private and final not in _PRIVATE):
         return b""
     numbers = params.split(b";")[: _NUMBERS.get(final, 1)]
-    if final in b"JK" and int(numbers[0].lstrip(b"?") or 0) > _ERASES_UP_TO:
+    mark = b"?" if private else b""
+    numbers = [_bounded(number.lstrip(b"?")) for number in numbers]
+    if int(numbers[0] or 0) > _ERASES_UP_TO.get(final, 9999):
         return b""
-    return b"\x1b[" + b";".join(numbers) + final
+    return b"\x1b[" + mark + b";".join(numbers) + final
+
+
+def _bounded(number: bytes) -> bytes:
+    """A number that `int` takes, at most as large as pyte takes it: of some thousands of digits it is an error."""
+    digits = number.lstrip(b"0")
+    return digits if len(digits) <= _DIGITS else b"9" * _DIGITS
