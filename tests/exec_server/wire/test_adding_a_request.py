@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 import textwrap
@@ -56,7 +57,7 @@ def placed(code: str, where: ModuleType, wire: ModuleType) -> Any:
 
     namespace = {**vars(where), **vars(wire), "Path": Path, "InvalidRequest": InvalidRequest}
     exec(compile(textwrap.dedent(code), "docs/architecture.md", "exec"), namespace)
-    return namespace["usage" if "usage(self)" in code else "_usage"]
+    return namespace["_usage" if "def _usage" in code else "usage"]
 
 
 @pytest.fixture
@@ -107,6 +108,13 @@ def test_what_follows_from_its_class(wire: Any) -> None:
     assert msgspec.structs.fields(wire.ProcessUsageParams)[0].encode_name == "processId"
 
 
+def threads_of_another(url: str, session_id: str, process_id: str) -> int:
+    """As a script without a loop asks, of a process of another session."""
+    with exec_server.client.sync.connect_websocket(url) as client:
+        process = client.session(session_id).attach(process_id)
+        return process.usage().threads  # type: ignore[attr-defined]
+
+
 @pytest.mark.anyio
 async def test_a_client_calls_it_on_a_real_process(everywhere: Any) -> None:
     """Lost: the example, which is copied first."""
@@ -116,6 +124,7 @@ async def test_a_client_calls_it_on_a_real_process(everywhere: Any) -> None:
         result = await process.usage()  # type: ignore[attr-defined]
         assert result.threads == 1
         assert b"Name:\tsleep" in result.status
+        assert await asyncio.to_thread(threads_of_another, url, client.session_id, process.process_id) == 1
         await process.kill()
         await process.wait()
         with pytest.raises(InvalidRequest, match="does not run any more"):
