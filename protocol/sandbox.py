@@ -6,13 +6,18 @@ the permissions that are not listed here say nothing about them, and are ignored
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from protocol.wire_types import PathText, WireStruct
 
 Access = Literal["read", "write", "deny", "none"]
 """`none` is `deny`: not even to be read."""
 NetworkAccess = Literal["restricted", "enabled"]
+
+
+Roots = Annotated[list[PathText], msgspec.Meta(max_length=1000)]
 
 
 class SpecialPlace(WireStruct, frozen=True, tag_field="kind", rename=None, forbid_unknown_fields=True):
@@ -90,7 +95,7 @@ class FileSystemPolicy(WireStruct, frozen=True, tag_field="type", rename=None, f
 class RestrictedFileSystem(FileSystemPolicy, frozen=True, tag="restricted"):
     """Only what the entries allow."""
 
-    entries: list[Entry]
+    entries: Annotated[list[Entry], msgspec.Meta(max_length=1000)]
     glob_scan_max_depth: int | None = None
 
 
@@ -123,7 +128,7 @@ class PolicyContext(WireStruct, frozen=True):
     """Where the policy was made."""
 
     cwd: PathText | None = None
-    workspace_roots: list[PathText] | None = None
+    workspace_roots: Roots | None = None
 
 
 class Sandbox(WireStruct, frozen=True):
@@ -132,7 +137,7 @@ class Sandbox(WireStruct, frozen=True):
     permissions: ManagedPermissions | DisabledPermissions | ExternalPermissions
     windows_sandbox_level: Literal["disabled", "restricted-token", "elevated", "mxc"]
     cwd: PathText | None = None
-    workspace_roots: list[PathText] | None = None
+    workspace_roots: Roots | None = None
     policy_context: PolicyContext | None = None
     use_legacy_landlock: bool = False
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from actors.base.deadlines import Deadlines
 from actors.base.messages import Address
 from actors.base.settings import MAX_WAIT_S
+from protocol.errors import Busy
 from protocol.requests import Params
 from protocol.wire_types import WireStruct
 
@@ -23,6 +25,12 @@ class LongPoll(msgspec.Struct, frozen=True, gc=False):
 
 Judge = Callable[[LongPoll], WireStruct | None]
 """The answer that a long poll can have now, or None where it goes on waiting."""
+
+
+MOST_POLLS: Final = 1024
+"""Requests that wait for one process at a time."""
+MOST_OF_A_BRIDGE: Final = MOST_POLLS // 2
+"""Those of one connection: an observer leaves half to others."""
 
 
 class LongPolls:
@@ -41,7 +49,10 @@ class LongPolls:
         return len(self._polls)
 
     def add(self, poll: LongPoll, seconds: float) -> None:
-        """Wait, at most `seconds` and never longer than a day."""
+        """Wait, at most `seconds` and never longer than a day. Raises Busy where too many wait for this process."""
+        of_bridge = sum(each.bridge == poll.bridge for each in self._polls.values()) if self._polls else 0
+        if len(self._polls) >= MOST_POLLS or of_bridge >= MOST_OF_A_BRIDGE:
+            raise Busy(f"{len(self._polls)} requests wait for this process, {of_bridge} of this connection")
         self._serial += 1
         serial = self._serial
         self._polls[serial] = poll

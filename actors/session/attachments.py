@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from actors.base.actor import BaseActor, Part
 from actors.base.messages import Address, Attach, AttachFailed, Call, Detach, Failure, ReadObserved
 from actors.session.facts import SessionFacts
@@ -10,6 +12,9 @@ from protocol.process import (
     ProcessAttachParams,
     ProcessDetachParams,
 )
+
+MOST_ATTACHMENTS: Final = 128
+"""Processes that a connection watches at a time (docs/protocol.md, "process/attach")."""
 
 
 class Attachments(Part):
@@ -25,7 +30,11 @@ class Attachments(Part):
         return alias in self._tokens
 
     def attach(self, call: Call, params: ProcessAttachParams, alias: str) -> None:
-        """Watch a process under an id that is free."""
+        """Watch a process under an id that is free; a failure where too many are watched."""
+        if len(self._tokens) >= MOST_ATTACHMENTS:
+            text = f"at most {MOST_ATTACHMENTS} processes may be attached per connection"
+            self.send(call.bridge, Failure(call.token, InvalidRequest(text, {"kind": "tooMany"})))
+            return
         self._tokens[alias] = call.token
         self.send(self._facts.router, Attach(self._facts.session_id, call, alias))
 

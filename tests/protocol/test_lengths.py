@@ -37,6 +37,18 @@ def header(**members: str) -> dict[str, Any]:
     return {**HTTP, "headers": [{"name": "a", "value": "", **members}]}
 
 
+ENTRY = {"access": "read", "path": {"type": "path", "path": "/"}}
+
+
+def sandbox(entries: list[Any] | None = None, roots: list[str] | None = None) -> dict[str, Any]:
+    files = {"type": "restricted", "entries": entries or []}
+    permissions = {"type": "managed", "file_system": files, "network": "restricted"}
+    return {
+        **START,
+        "sandbox": {"permissions": permissions, "workspaceRoots": roots, "windowsSandboxLevel": "disabled"},
+    }
+
+
 BOUNDS: list[tuple[str, Any, str, int]] = [
     ("process/start", lambda n: {**START, "processId": "é" * n}, "processId", 1024),
     ("process/start", lambda n: {**START, "argv": [""] * n}, "argv", 65_536),
@@ -46,6 +58,8 @@ BOUNDS: list[tuple[str, Any, str, int]] = [
     ("process/start", lambda n: policy(exclude=["*"] * n), "envPolicy.exclude", 256),
     ("process/start", lambda n: policy(includeOnly=["a", "*" * n]), "envPolicy.includeOnly[1]", 256),
     ("process/start", lambda n: policy(set=names(n)), "envPolicy.set", 16_384),
+    ("process/start", lambda n: sandbox(entries=[ENTRY] * n), "sandbox.permissions.file_system.entries", 1000),
+    ("process/start", lambda n: sandbox(roots=["/"] * n), "sandbox.workspaceRoots", 1000),
     ("process/read", lambda n: {"processId": "p" * n}, "processId", 1024),
     ("process/read", lambda n: {"processId": "p", "sessionId": "s" * n}, "sessionId", 1024),
     ("process/write", lambda n: {"processId": "p", "chunk": b"", "writeId": "w" * n}, "writeId", 1024),
@@ -64,7 +78,7 @@ BOUNDS: list[tuple[str, Any, str, int]] = [
     ("fs/watchMissing", lambda n: {"watchId": 1, "missing": ["/", "/" * n]}, "missing[1]", PATH_CHARACTERS),
 ]  # fmt: skip
 UNITS = {"argv": "elements", "headers": "elements", "envPolicy.exclude": "elements", "envPolicy.set": "members"}
-UNITS["env"] = "members"
+UNITS |= {"sandbox.permissions.file_system.entries": "elements", "sandbox.workspaceRoots": "elements", "env": "members"}
 
 
 @pytest.mark.parametrize(("method", "params", "member", "most"), BOUNDS, ids=[f"{b[0]}-{b[2]}" for b in BOUNDS])

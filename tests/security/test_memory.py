@@ -103,3 +103,31 @@ async def test_h9_answers_that_are_not_taken_are_counted(tmp_path: Path) -> None
             limit = {"kind": "limitReached", "limit": "answers_total", "value": 20 * MIB}
             assert (refused.code, refused.data) == (-32603, limit)
         assert server.rss() - before < 90 * MIB
+
+
+async def test_m4_what_an_observer_watches_is_bounded() -> None:
+    """Lost: everybody's echo, to one observer that attaches twenty thousand times; and the owner's waits."""
+    with program() as server:
+        async with session(server.url) as owner, session(server.url) as observer:
+            process = await owner.start("p", "/bin/sleep", "1000")
+            watched = {"observeId": owner.observe_id, "processId": "p"}
+            for number in range(128):
+                observer.follow(f"a{number}", 1)
+                await observer.call("process/attach", **watched, **{"as": f"a{number}"})
+            error = await expect_error(observer.call("process/attach", **watched, **{"as": "one more"}))
+            assert error.data == {"kind": "tooMany"}
+            observer.follow("one more", 1)
+            await observer.call("process/detach", processId="a0")
+            await observer.call("process/attach", **watched, **{"as": "one more"})
+            waits = [await observer.send("process/wait", processId=f"a{1 + n % 127}") for n in range(600)]
+            async with asyncio.timeout(PATIENCE_S):
+                while sum(each.done() for each in waits) < 88:
+                    await observer.call("environment/status")
+            wait = await owner.send("process/wait", processId="p")
+            await observer.call("environment/status")
+            assert not wait.done(), "there is room for the owner"
+            busy = [each.result()["error"]["data"] for each in waits if each.done()]
+            assert busy == [{"kind": "busy"}] * 88
+            await process.terminate()
+            assert (await wait)["result"]["exited"]
+            assert all([(await each)["result"]["exited"] for each in waits[:512]])

@@ -11,6 +11,8 @@ import stat
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
+from protocol.wire_types import PATH_BYTES
+
 _CORE: Final = frozenset(
     [
         "HOME",
@@ -152,8 +154,12 @@ def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:
     if b"/" in name:
         _check_executable(os.path.join(cwd, name))
         return name
+    if len(path) >= MAX_STRING:  # no program could be given it: execve(2), E2BIG
+        raise OSError(errno.E2BIG, "PATH")
     denied = False
-    for directory in path.split(b":"):
+    for directory in dict.fromkeys(path.split(b":")):
+        if len(directory) + len(name) >= PATH_BYTES:
+            continue  # ENAMETOOLONG, with which execvp(3) goes on, too
         candidate = os.path.join(directory, name)
         try:
             _check_executable(os.path.join(cwd, candidate))
@@ -166,6 +172,8 @@ def find_program(name: bytes, cwd: bytes, path: bytes) -> bytes:
     raise OSError(errno.EACCES if denied else errno.ENOENT, "not in PATH")
 
 
+MAX_STRING: Final = 131072
+"""MAX_ARG_STRLEN of execve(2): one argument or variable, with the terminating NUL."""
 _ELSEWHERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ESTALE, errno.ENODEV)
 """What makes execvp(3) try the next member of PATH."""
 BY_EFFECTIVE_ID: Final = os.access in os.supports_effective_ids

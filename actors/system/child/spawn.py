@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from actors.system.child.child import Child
-from actors.system.child.environment import BY_EFFECTIVE_ID, find_program
+from actors.system.child.environment import BY_EFFECTIVE_ID, MAX_STRING, find_program
 from actors.system.child.open_files import CHILD_OPEN_FILES
 from actors.system.child.posix_spawn import Stdio, posix_spawn
 from actors.system.child.process_cookie import COOKIES
@@ -24,8 +24,6 @@ from protocol.errors import SpawnError
 
 BUSY_WAITS: Final = (0.001, 0.002, 0.004, 0.008, 0.016)
 """Seconds between tries while the program is open for writing (ETXTBSY): a script that was just written."""
-_LONGEST_STRING: Final = 131072
-"""MAX_ARG_STRLEN of execve(2), with the terminating NUL."""
 
 
 _MOST_STRINGS: Final = 6 << 20
@@ -98,7 +96,7 @@ class Execution(msgspec.Struct, frozen=True):
             case errno.E2BIG:
                 longest = max(map(len, self.argv + self.env)) + 1
                 total = sum(map(len, self.argv + self.env)) + len(self.argv) + len(self.env)
-                detail = f"argv and env have {total} bytes, the longest {longest} of {_LONGEST_STRING}"
+                detail = f"argv and env have {total} bytes, the longest {longest} of {MAX_STRING}"
                 return spawn_failure(error, "size", detail, bytes=total, longest=longest)
             case errno.EAGAIN:
                 return spawn_failure(error, "processes", "no more processes may be started")
@@ -224,6 +222,8 @@ def _look_up(request: SpawnRequest, name: bytes, cwd: bytes) -> bytes:
     except OSError as error:
         if b"/" in name:
             raise spawn_failure(error, "program", f"program {shown}", path=shown) from None
+        if error.errno == errno.E2BIG:
+            raise spawn_failure(error, "size", f"PATH has {len(path or '')} characters, of {MAX_STRING}") from None
         if request.tty and error.errno == errno.ENOENT:
             # Clients of upstream know this text; programs go by the kind, which is that of any missing program.
             message = f"Unable to spawn {shown} because:\nNo viable candidates found in {where}"

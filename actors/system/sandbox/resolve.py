@@ -6,9 +6,12 @@ followed for an entry: it would let one command choose what the next may write t
 
 from __future__ import annotations
 
+import math
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from actors.system.sandbox.errors import SandboxUnsupported
@@ -36,6 +39,9 @@ METADATA: Final = (".git", ".agents", ".codex", ".aws")
 of the sandbox. Upstream's server does the same."""
 _MOST_LINKS: Final = 40
 _MOST_ENTRIES: Final = 1000
+_MOST_PATHS: Final = 4000
+LOOK_S: Final = 5.0
+"""How long it may take to look where all entries of a sandbox lead, in seconds."""
 _OURS: Final = ("/proc", "/dev")
 """Made anew for each sandbox."""
 
@@ -64,8 +70,12 @@ def resolve(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterab
     """
     if len(file_system.entries) > _MOST_ENTRIES:
         raise SandboxUnsupported(f"more than {_MOST_ENTRIES} entries")
-    wanted = [(path, _access(entry), entry) for entry in file_system.entries for path in _paths(sandbox, entry)]
-    walked = [(walk(path), access, entry) for path, access, entry in wanted]
+    all_wanted = ((path, _access(entry), entry) for entry in file_system.entries for path in _paths(sandbox, entry))
+    wanted = list(islice(all_wanted, _MOST_PATHS + 1))
+    if len(wanted) > _MOST_PATHS:
+        raise SandboxUnsupported(f"entries for more than {_MOST_PATHS} paths")
+    deadline = time.monotonic() + LOOK_S
+    walked = [(walk(path, deadline), access, entry) for path, access, entry in wanted]
     rules = Rules(Rule(found.path, "write", found.kind) for found, access, _ in walked if _grants(found, access))
     _check_links(walked, rules)
     for found, access, _ in walked:
@@ -139,8 +149,9 @@ def _below(root: str, subpath: str | None) -> str:
     return os.path.join(root, subpath)
 
 
-def walk(path: str) -> ResolvedPath:
-    """Follow an absolute path, link by link. Raises SandboxUnsupported where it cannot be looked at."""
+def walk(path: str, deadline: float = math.inf) -> ResolvedPath:
+    """Follow an absolute path, link by link, until the first part that is missing. Raises SandboxUnsupported where it
+    cannot be looked at, or not before `deadline`, by `time.monotonic`."""
     parts = [part for part in reversed(path.split("/")) if part not in ("", ".")]
     at, links, kind, missing = "/", list[Link](), "directory", None
     while parts:
@@ -149,7 +160,9 @@ def walk(path: str) -> ResolvedPath:
             at = os.path.dirname(at)
             continue
         here = os.path.join(at, part)
-        mode = None if missing else _mode(here)
+        if time.monotonic() > deadline:
+            raise SandboxUnsupported(f"where the entries lead was not found out in {LOOK_S:.0f} s; name fewer")
+        mode = _mode(here)
         if mode is not None and stat.S_ISLNK(mode):
             links.append(Link(here, os.readlink(here)))
             if len(links) > _MOST_LINKS:
@@ -157,8 +170,9 @@ def walk(path: str) -> ResolvedPath:
             parts += [each for each in reversed(links[-1].target.split("/")) if each not in ("", ".")]
             at = "/" if os.path.isabs(links[-1].target) else at
             continue
-        if mode is None:
-            missing = missing or here
+        if mode is None:  # and nothing below it is there to be looked at
+            at, missing = os.path.normpath("/".join((here, *reversed(parts)))), here
+            break
         kind = "directory" if mode is not None and stat.S_ISDIR(mode) else "file"
         at = here
     return ResolvedPath(at, "missing" if missing else kind, links, missing)  # type: ignore[arg-type]

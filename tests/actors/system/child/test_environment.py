@@ -130,6 +130,19 @@ def test_programs_are_found_as_execvp_finds_them(tmp_path: Path) -> None:
         assert caught.value.errno == code, name
 
 
+def test_h8a_a_path_that_no_program_could_be_given_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: the threads for starts, for minutes, to a PATH of a million folders."""
+    looked = []
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: looked.append(path) or stat(path))
+    with pytest.raises(OSError) as caught:
+        find_program(b"tool", b"/", b"/x:" * 2**20)
+    assert (caught.value.errno, looked) == (errno.E2BIG, [])
+    with pytest.raises(FileNotFoundError):
+        find_program(b"tool", b"/", b"/x:" * 40_000 + b"/" + b"y" * 5000)
+    assert len(looked) == 1, "the same folder is looked at once, and one that is too long not at all"
+
+
 def test_the_login_shell_is_one_that_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost: a terminal whose programs start a shell that is not there, or another than clients were told."""
     monkeypatch.setenv("SHELL", "/bin/sh")

@@ -109,3 +109,22 @@ def test_a_path_that_is_none(tmp_path: Path, path: str) -> None:
     """An entry that was dropped might have been the one that denies."""
     with pytest.raises(InvalidParams):
         found(tmp_path, ROOT, entry(path, "deny"))
+
+
+def test_h8b_what_is_below_something_missing_is_not_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lost: a thread, for hours, to a path of a million parts of which the first is missing."""
+    looked = []
+    lstat = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: looked.append(path) or lstat(path))
+    path = f"{tmp_path}/missing" + "/a" * 100_000 + "/../b"
+    leads = walk(path)
+    assert (leads.first_missing, leads.kind) == (f"{tmp_path}/missing", "missing")
+    assert leads.path == f"{tmp_path}/missing" + "/a" * 99_999 + "/b"
+    assert len(looked) == len(tmp_path.parts)
+
+
+def test_h8b_a_look_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lost: a thread, for as long as a slow disk takes for a thousand entries."""
+    monkeypatch.setattr("actors.system.sandbox.resolve.LOOK_S", -1.0)
+    with pytest.raises(SandboxUnsupported, match="name fewer"):
+        found(tmp_path, ROOTS)
