@@ -118,6 +118,7 @@ class ProcessStartParams(ProcessRequest, frozen=True):
 
     METHOD = "process/start"
     RESULT = ProcessStartResult
+    OWNER = Owner.SESSION
 
     argv: Arguments
     cwd: PathText

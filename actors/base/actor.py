@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from thespian.actors import (
@@ -112,16 +111,20 @@ class BaseActor(ActorTypeDispatcher):
     def handler_for(cls, kind: type) -> Handler:
         """For the engine (actors.engine.dispatch): what is called for a message of this class, on its hot path."""
         handler = cls._find_handler(kind)
-        watches = cls.watch is not BaseActor.watch
 
-        def handle(actor: BaseActor, message: Any, sender: Address) -> ThespianWatch | None:
+        def handle(actor: BaseActor, message: Any, sender: Address) -> None:
             if actor._opened:
                 handler(actor, message, sender)
             else:
                 actor._handle_unopened(message, sender)
-            return actor.watch() if watches else None
 
-        return handle
+        def handle_and_watch(actor: BaseActor, message: Any, sender: Address) -> ThespianWatch | None:
+            handle(actor, message, sender)
+            return actor.watch()
+
+        if cls.watch is not BaseActor.watch:
+            return handle_and_watch
+        return handle if cls.opens_with is not None else handler
 
     def handler_failed(self, message: Any, sender: Address, error: Exception) -> ThespianWatch | None:
         """For the engine: what `handle` raised."""
@@ -179,13 +182,13 @@ class BaseActor(ActorTypeDispatcher):
         handler: Handler = getattr(cls, name, None) or _unhandled
         for attribute, part in cls.parts.items():
             if handler is _unhandled and hasattr(part, name):
-                handler = partial(_pass_to_part, attribute, getattr(part, name))
+                handler = _of_part(attribute, getattr(part, name))
         cls._handlers[kind] = handler
         return handler
 
 
-def _pass_to_part(attribute: str, handler: Handler, actor: BaseActor, message: Any, sender: Address) -> None:
-    handler(getattr(actor, attribute), message, sender)
+def _of_part(attribute: str, handler: Handler) -> Handler:
+    return lambda actor, message, sender: handler(getattr(actor, attribute), message, sender)
 
 
 def _unhandled(actor: BaseActor, message: Any, sender: Address) -> None:

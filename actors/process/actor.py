@@ -35,6 +35,7 @@ from actors.process.ending import Ending
 from actors.process.long_polls import LongPolls
 from actors.process.output import Output
 from actors.process.publisher import Publisher
+from actors.process.read_coalescer import ReadCoalescer
 from actors.process.requests import Requests
 from actors.process.run import Run, State
 from actors.process.spawn_request import recording_of, spawn_request
@@ -61,6 +62,7 @@ class ProcessActor(BaseActor):
     _publisher: Publisher
     _requests: Requests
     _output: Output
+    _coalescer: ReadCoalescer
     _ending: Ending
 
     def __init__(self) -> None:
@@ -68,7 +70,7 @@ class ProcessActor(BaseActor):
         self._watch: ThespianWatch | None = None
 
     def watch(self) -> ThespianWatch | None:
-        return None if self._watch is None or self._output.resting else self._watch
+        return None if self._watch is None or self._coalescer.resting else self._watch
 
     def about(self) -> dict[str, Any]:
         return about(self._run.start.session_id, self._run.process_id)
@@ -81,6 +83,7 @@ class ProcessActor(BaseActor):
         self._publisher = Publisher(run, polls, self.send)
         self._ending = Ending(self, run)
         self._output = Output(self, run, self._publisher, self._close_if_done, self._ending.resumed)
+        self._coalescer = self._output.coalescer
         self._requests = Requests(self, run, polls, self._output, self._ending)
         try:
             if message.refusal is not None:

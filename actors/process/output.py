@@ -35,18 +35,14 @@ class Output(Part):
         self._publisher = publisher
         self._on_end = on_end
         self._on_resume = on_resume
-        self._coalescer = ReadCoalescer()
+        self.coalescer = ReadCoalescer()
+        """Says when nothing is to be watched for a moment, so that small pieces come together."""
         self._paused_for_session = run.start.paused
         self._paused_by: Address | None = None
         """The bridge of whoever wants no output now."""
         self._overdue = False
         """Nobody waits any longer for those who hold the streams open; what is there is still to be read."""
         self._server_ends = False
-
-    @property
-    def resting(self) -> bool:
-        """Whether nothing is to be watched for a moment, so that small pieces come together."""
-        return self._coalescer.resting
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -59,8 +55,8 @@ class Output(Part):
         if not data:
             self._ended(name)
             return 0
-        if self._coalescer.read(len(data)):
-            self.actor.deadlines.set("rest", self._coalescer.rest_s, self._coalescer.end)
+        if self.coalescer.read(len(data)):
+            self.actor.deadlines.set("rest", self.coalescer.rest_s, self.coalescer.end)
         if run.idle is not None:
             run.idle.touch()
         if run.recording is not None:
@@ -84,7 +80,7 @@ class Output(Part):
 
     def on_input(self) -> None:
         """Somebody writes to the child, and waits for the echo."""
-        self._coalescer.on_input()
+        self.coalescer.on_input()
         if self._run.idle is not None:
             self._run.idle.touch()
 

@@ -282,7 +282,8 @@ class RouterActor(BaseActor):
             session.heard(event)
             if session.bridge is not None:
                 self.send(session.bridge, Notify(event))
-        self.visits.hear(message.session_id, event)
+        if self.visits.observers:
+            self.visits.hear(message.session_id, event)
         if not isinstance(event, ProcessOutput):
             self.accounts.over(message.session_id, event, message.retained, message.evicted)
 

@@ -52,14 +52,14 @@ class Session:
 
     def heard(self, event: ProcessOutput | ProcessExited | ProcessClosed) -> None:
         """An event of one of its processes goes by."""
-        kind = type(event)
-        if kind is ProcessClosed:
-            self.last_seq.pop(event.process_id, None)
-            self.exited.discard(event.process_id)
+        self.last_seq[event.process_id] = event.seq
+        if type(event) is ProcessOutput:
+            return
+        if type(event) is ProcessExited:
+            self.exited.add(event.process_id)
         else:
-            self.last_seq[event.process_id] = event.seq
-            if kind is ProcessExited:
-                self.exited.add(event.process_id)
+            del self.last_seq[event.process_id]
+            self.exited.discard(event.process_id)
 
     def last_events(self, process_id: str) -> list[ProcessExited | ProcessClosed]:
         """What is still to be told of a process whose actor is lost, and the child with it: its exit, if that was not

@@ -61,6 +61,10 @@ class Observers:
         self._by_process: dict[tuple[str, str], list[Observer]] = {}
         self._by_observer: dict[str, dict[str, tuple[str, str]]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anybody hears of any process."""
+        return bool(self._by_process)
+
     def add(self, session_id: str, process_id: str, observer: Observer) -> None:
         """`observer` hears what happens to a process from now on. Its alias must be free (`taken`)."""
         key = (session_id, process_id)

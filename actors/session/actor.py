@@ -49,7 +49,7 @@ from protocol.process import (
     ProcessListResult,
     ProcessStartParams,
 )
-from protocol.requests import NoParams, ProcessRequest
+from protocol.requests import Owner, ProcessRequest
 
 REMEMBERED_BRIDGES = 4
 """How many former bridges of a session are known: one that was displaced may have sent requests before it knew."""
@@ -69,6 +69,7 @@ class ConnectionActor(BaseActor):
 
     def __init__(self) -> None:
         super().__init__()
+        self._bridge: Address | None = None
         self._newest = 0
         """The token of the bridge's newest request."""
         self._gone: deque[Address] = deque(maxlen=REMEMBERED_BRIDGES)
@@ -94,21 +95,27 @@ class ConnectionActor(BaseActor):
             error = InvalidRequest("session has been resumed by another connection")
             self.send(call.bridge, Failure(call.token, error))
             return
+        params = call.params
+        if params.OWNER is Owner.SERVICE:
+            self.send(self._service(params.FAMILY), call)
+        elif params.OWNER is Owner.PROCESS and isinstance(params, ProcessRequest):
+            self._ask_process(call, params)
+        else:
+            self._answer(call)
+
+    def _answer(self, call: Call) -> None:
+        """Carry out what the session answers itself, or asks the router."""
         match call.params:
-            case ProcessStartParams():
-                self._start(call, call.params)
+            case ProcessStartParams() as params:
+                self._start(call, params)
             case ProcessListParams():
                 self.send(call.bridge, Answer(call.token, ProcessListResult(self._processes.shown())))
-            case ProcessAttachParams():
-                self._attach(call, call.params)
-            case ProcessDetachParams():
-                self._attachments.detach(call, call.params)
-            case NoParams():
+            case ProcessAttachParams() as params:
+                self._attach(call, params)
+            case ProcessDetachParams() as params:
+                self._attachments.detach(call, params)
+            case _:
                 self._answer_environment(call)
-            case ProcessRequest() as params:
-                self._ask_process(call, params)
-            case params:
-                self.send(self._service(params.FAMILY), call)
 
     def _start(self, call: Call, params: ProcessStartParams) -> None:
         if self._is_taken(params.process_id):
@@ -171,19 +178,16 @@ class ConnectionActor(BaseActor):
 
     # -- bridges and flow -----------------------------------------------------------------------------------------
 
-    @property
-    def _bridge(self) -> Address | None:
-        return None if self._facts.attached is None else self._facts.attached.bridge
-
     def receiveMsg_BridgeAttached(self, message: BridgeAttached, router: Address) -> None:
         self._facts.attached = message
+        self._bridge = message.bridge
         self._tell_services(message)
 
     def receiveMsg_BridgeDetached(self, message: BridgeDetached, router: Address) -> None:
         self._processes.tell_all(message)
         self._tell_services(message)
         if message.of_owner:
-            self._facts.attached = None
+            self._facts.attached = self._bridge = None
             self._newest = 0
             self._gone.append(message.bridge)
             self._attachments.clear()
