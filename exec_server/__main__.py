@@ -7,11 +7,17 @@ for, and `fs-helper` at every sandboxed request; so these two are told apart bef
 
 from __future__ import annotations
 
+import signal
 import sys
+
+from exec_server.standard_fds import fill_standard_fds
 
 
 def main() -> None:
     """Run the subcommand that the command line names; exits with its status."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # who can clean up asks to be told; the others just end
+    fill_standard_fds()
     argv = sys.argv[1:]
     if not argv or argv[0] == "serve" or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         from exec_server.server.program import serve

@@ -32,15 +32,20 @@ COMMANDS = {
     "schema": "exec_server.cli.schema:schema",
 }
 """Each is imported only when it is used."""
+KNOWN = (*COMMANDS, "serve", "fs-helper", "-h", "--help")
+"""What the first word may be."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run a subcommand other than `serve`; its exit status."""
     import cyclopts
 
-    from exec_server.cli.exit_status import USAGE, complain, quiet_end
+    from exec_server.cli.exit_status import FAILED, USAGE, OutputFailed, complain, quiet_end
+    from exec_server.standard_fds import discard_stdout
 
     words = list(argv)
+    if words[0] not in KNOWN:
+        return complain(unknown(words[0], KNOWN), USAGE)
     if words[0] == "run":
         from exec_server.cli.run import with_separator
 
@@ -49,10 +54,28 @@ def main(argv: Sequence[str]) -> int:
         status = application()(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except cyclopts.CycloptsError as error:
+        if isinstance(error, cyclopts.UnknownCommandError) and len(words) > 1:
+            nearest = str(error).partition(" Available")[0]
+            return complain(f"{nearest} See exec-server {words[0]} --help", USAGE)
         return complain(f"{str(error).rstrip('.')}; see exec-server {words[0]} --help", USAGE)
     except (KeyboardInterrupt, BrokenPipeError) as ended:
         return quiet_end(ended)
+    except OSError as error:
+        discard_stdout()
+        text = (
+            error.strerror if isinstance(error, OutputFailed) else f"cannot write to standard output: {error.strerror}"
+        )
+        return complain(str(text), FAILED)
     return status if isinstance(status, int) else 0
+
+
+def unknown(word: str, known: Sequence[str]) -> str:
+    """What to tell somebody who has typed what is no subcommand: the nearest names, if any are near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, [name for name in known if not name.startswith("-")], cutoff=0.6)
+    meant = f"did you mean {' or '.join(near)}?" if near else "`exec-server --help` lists them"
+    return f"there is no subcommand {word}; {meant}"
 
 
 def application() -> cyclopts.App:

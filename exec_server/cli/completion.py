@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from exec_server.cli.exit_status import put
+
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print a script for a shell, bash: `eval "$(exec-server completion bash)"` in ~/.bashrc.
@@ -15,5 +17,5 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """
     from exec_server.cli import application
 
-    print(application().generate_completion(prog_name="exec-server", shell=shell))
+    put(application().generate_completion(prog_name="exec-server", shell=shell) + "\n")
     return 0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Annotated, Any
 
 import cyclopts
+
+from exec_server.cli.exit_status import put
+from exec_server.printable import printable
+from exec_server.standard_fds import say
 
 Flags = Annotated[str, cyclopts.Parameter(allow_leading_hyphen=True, show=False)]
 """What follows is for `exec-server serve`."""
@@ -20,11 +23,11 @@ def check(*flags: Flags) -> int:
     """Say what is wrong with the settings and the files that they name; status 0 if nothing is."""
     problems = problems_of(flags)
     for problem in problems:
-        print(problem, file=sys.stderr)
+        say(2, printable(problem))
     for name in unknown_variables():
-        print(f"note: the environment variable {name} is none of a setting", file=sys.stderr)
+        say(2, printable(f"note: the environment variable {name} is none of a setting"))
     if not problems:
-        print("ok")
+        put("ok\n")
     return 1 if problems else 0
 
 
@@ -38,12 +41,12 @@ def show(*flags: Flags) -> int:
         loaded = load_with_sources(flags)
     except ConfigError as error:
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            say(2, printable(problem))
         return 1
     for option in OPTIONS:
         if option.name != "config":
             value = in_toml(getattr(loaded.config, option.name))
-            print(f"{option.name} = {value}  # {loaded.sources.get(option.name, 'default')}")
+            put(printable(f"{option.name} = {value}  # {loaded.sources.get(option.name, 'default')}") + "\n")
     return 0
 
 

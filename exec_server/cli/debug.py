@@ -6,10 +6,13 @@ import json
 import os
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import cyclopts
+
+from exec_server.cli.exit_status import put
+from exec_server.printable import printable
+from exec_server.standard_fds import say
 
 app = cyclopts.App(name="debug", help="Look into a server that runs on this machine.")
 
@@ -35,9 +38,9 @@ def dump(pid: int, /, *, argv: bool = False) -> int:
     try:
         found = ask(pid, argv)
     except NoDumpError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        say(2, printable(f"Error: {error}"))
         return 1
-    print(json.dumps(found, indent=2))
+    put(json.dumps(found, indent=2) + "\n")
     return 0
 
 

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from exec_server.cli.detached_sessions import DetachedSession, DetachedSessions
 from exec_server.cli.durations import shown
-from exec_server.cli.exit_status import CliError
+from exec_server.cli.exit_status import CliError, put
 from exec_server.cli.start import RunRequest, started
 from exec_server.cli.target import connected, detachable_url
 from exec_server.client.client import ExecServerClient
@@ -40,7 +40,10 @@ async def detach(target: ServerTarget, wanted: RunRequest, name: str, keep: floa
                 raise CliError(text)
             process = await started(client, wanted, stdin=subprocess.DEVNULL, process_id=secrets.token_hex(4))
             await client.detach()
-    print(process.process_id)
+    try:
+        put(f"{process.process_id}\n")
+    except OSError as error:
+        raise CliError(f"{process.process_id} was started and runs; {error.strerror}") from None
     return 0
 
 

@@ -10,7 +10,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from exec_server.cli.exit_status import NOT_RUN, CliError, tell
-from exec_server.cli.std_streams import DescriptorReader, DescriptorWriter
+from exec_server.cli.output_copy import OutputCopy
+from exec_server.cli.std_streams import DescriptorReader
 from exec_server.cli.terminal import LocalTerminal, size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.errors import TransportDisconnected
@@ -93,11 +94,11 @@ class Foreground:
     # -- output -------------------------------------------------------------------------------------------------
 
     async def _show_output(self) -> int:
-        writer = DescriptorWriter()
+        screen = OutputCopy(self._tell)
         status: ExitStatus | None = None
         async for event in self._process.events:
             if isinstance(event, Output):
-                await writer.write(2 if event.stream == "stderr" else 1, event.data)
+                await screen.show(event)
             elif isinstance(event, Gap):
                 amount = "unknown" if event.size is None else event.size
                 self._tell(f"{amount} bytes of output are missing: the server could not keep them")
@@ -114,7 +115,7 @@ class Foreground:
         if status.reason in ("timeout", "idleTimeout"):
             self._tell("the command was ended: its time was over")
             return TIMED_OUT
-        return shell_status(status)
+        return screen.status(shell_status(status))
 
     def _fate(self) -> str:
         return "the command may still run" if self._attached else "what became of the command is not known"

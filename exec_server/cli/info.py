@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exec_server.cli.exit_status import outcome
-from exec_server.cli.table import printable
+from exec_server.cli.exit_status import outcome, put
 from exec_server.cli.target import Json, TokenFile, Url, connected, target_of
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget
+from exec_server.printable import printable
 from protocol.paths import native_path
 
 
@@ -22,12 +22,11 @@ async def _info(target: ServerTarget, as_json: bool) -> int:
     async with connected(target) as client:
         facts = {"url": target.url or "local", **facts_of(client)}
     if as_json:
-        print(json.dumps(facts, indent=2))
+        put(json.dumps(facts, indent=2) + "\n")
         return 0
     width = max(map(len, facts))
-    for name, value in facts.items():
-        text = " ".join(value) if isinstance(value, list) else str(value)
-        print(f"{name:<{width}}  {printable(text)}")
+    texts = {name: " ".join(value) if isinstance(value, list) else str(value) for name, value in facts.items()}
+    put("".join(f"{name:<{width}}  {printable(text)}\n" for name, text in texts.items()))
     return 0
 
 

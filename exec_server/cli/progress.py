@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from exec_server.cli.table import printable
+from exec_server.printable import printable
 
 
 class Progress(Protocol):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import sys
 import time
 from typing import Any
 
 from exec_server.cli.detached_processes import Listed, listed
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import shown
-from exec_server.cli.exit_status import outcome
+from exec_server.cli.exit_status import outcome, put
 from exec_server.cli.table import table
 from exec_server.cli.target import Json, TokenFile, Url, connected, detachable_url, target_of
+from exec_server.cli.terminal import columns
 from exec_server.client.environments_file import ServerTarget
 from protocol.paths import native_path
 from protocol.process import ProcessEntry
@@ -36,11 +35,10 @@ async def _ps(target: ServerTarget, session: str | None, as_json: bool) -> int:
     async with connected(target) as client:
         processes = await listed(client, store, session)
     if as_json:
-        print(json.dumps([members(each) for each in processes], indent=2))
+        put(json.dumps([members(each) for each in processes], indent=2) + "\n")
         return 0
-    width = os.get_terminal_size(1).columns if os.isatty(1) else None
     rows = [row(each, time.time()) for each in processes]
-    sys.stdout.write(table(("ID", "SESSION", "STATUS", "STARTED", "COMMAND"), rows, width))
+    put(table(("ID", "SESSION", "STATUS", "STARTED", "COMMAND"), rows, columns()))
     return 0
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 from cyclopts import Parameter
+
+from exec_server.cli.exit_status import OutputFailed, put
+from exec_server.printable import printable
+from exec_server.standard_fds import say
 
 
 class RecordingError(Exception):
@@ -29,20 +32,20 @@ def replay(file: Path, *, speed: Annotated[float, Parameter(name="--speed")] = 1
         The longest pause, in seconds, before `speed`.
     """
     if speed < 0 or idle_limit < 0:
-        print("Error: --speed and --idle-limit must not be negative", file=sys.stderr)
+        say(2, "Error: --speed and --idle-limit must not be negative")
         return 2
     try:
         with file.open(encoding="utf-8") as lines:
             for pause, text in shown(lines):
                 if speed:
                     time.sleep(min(pause, idle_limit) / speed)
-                sys.stdout.write(text)
-                sys.stdout.flush()
+                put(text)
+    except (BrokenPipeError, OutputFailed):
+        raise
     except (OSError, UnicodeDecodeError, RecordingError) as error:
-        print(f"Error: cannot play {file}: {error}", file=sys.stderr)
+        reason = error.strerror if isinstance(error, OSError) else error
+        say(2, printable(f"Error: cannot play {file}: {reason}"))
         return 1
-    except (BrokenPipeError, KeyboardInterrupt):
-        return 130
     return 0
 
 

@@ -78,11 +78,19 @@ def _wanted(
     """The options, understood. Raises CliError."""
     if not command:
         raise CliError("no command: exec-server run [OPTIONS] -- CMD [ARGS]", USAGE)
+    for word in (*command, *([] if cwd is None else [cwd]), *(env or ())):
+        if not _is_text(word):
+            raise CliError(f"{os.fsencode(word)!r}: only text can be sent, and this is not UTF-8", USAGE)
     tty = interactive() if tty is None else tty
     given = environment(env or (), os.environ)
     if tty and "TERM" in os.environ:
         given.setdefault("TERM", os.environ["TERM"])
     return RunRequest(list(command), tty, cwd, given, None if timeout is None else seconds(timeout, "--timeout"))
+
+
+def _is_text(word: str) -> bool:
+    """Whether it is Unicode: bytes that are none have become halves of surrogate pairs (PEP 383)."""
+    return not any("\ud800" <= each <= "\udfff" for each in word)
 
 
 def environment(given: Sequence[str], ours: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from exec_server.cli.exit_status import put
+
 
 def schema() -> int:
     """Print a JSON Schema (draft 2020-12) of all messages."""
@@ -9,5 +11,5 @@ def schema() -> int:
 
     from protocol.json_schema import message_schema
 
-    print(json.dumps(message_schema(), indent=2))
+    put(json.dumps(message_schema(), indent=2) + "\n")
     return 0

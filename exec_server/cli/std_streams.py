@@ -8,10 +8,11 @@ import asyncio
 import errno
 import os
 import queue
-import select
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from exec_server.standard_fds import write_all
 
 READ = 1 << 16
 
@@ -102,15 +103,3 @@ class DescriptorWriter:
     async def write(self, fd: int, data: bytes) -> None:
         """Write all of it. Raises BrokenPipeError and other OSErrors."""
         await self._worker.call(lambda: write_all(fd, data))
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, also to what somebody made non-blocking."""
-    rest = memoryview(data)
-    while rest:
-        try:
-            rest = rest[os.write(fd, rest) :]
-        except BlockingIOError:
-            poll = select.poll()
-            poll.register(fd, select.POLLOUT)
-            poll.poll()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from exec_server.printable import printable
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Columns as wide as what is in them, each line cut to `width` columns if there is one. What could move the cursor
@@ -20,8 +22,3 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None 
         cells = [cell.ljust(wide) for cell, wide in zip(line, widths, strict=True)]
         text += "  ".join(cells)[:width].rstrip() + "\n"
     return text
-
-
-def printable(text: str) -> str:
-    """Without control characters."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from exec_server.cli.exit_status import CliError
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget, chosen_target
+from exec_server.own_folder import GONE, is_gone
 
 CLIENT_NAME = "exec-server command line"
 
@@ -56,6 +57,8 @@ async def connected(
 ) -> AsyncIterator[ExecServerClient]:
     """A client of that server. Raises as `connect_websocket` does, CliError for a token that is of no use."""
     if target.command is not None or target.url in (None, "local"):
+        if is_gone():
+            raise CliError(GONE)
         from exec_server.client.local_server import spawn_local_server
 
         os.environ.setdefault("EXEC_SERVER_LOG_LEVEL", "error")  # its warnings are not for who types a command

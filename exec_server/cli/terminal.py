@@ -58,6 +58,14 @@ def size() -> tuple[int, int] | None:
     return None
 
 
+def columns() -> int | None:
+    """How wide stdout is; None if it is no terminal, or one that does not know (0 columns)."""
+    try:
+        return os.get_terminal_size(1).columns or None
+    except OSError:
+        return None
+
+
 def interactive() -> bool:
     """Whether stdin and stdout both are terminals."""
     return os.isatty(0) and os.isatty(1)

@@ -8,7 +8,7 @@ import json
 from exec_server.cli.detached_processes import found
 from exec_server.cli.detached_sessions import DetachedSessions
 from exec_server.cli.durations import seconds
-from exec_server.cli.exit_status import NOT_RUN, outcome, tell
+from exec_server.cli.exit_status import NOT_RUN, outcome, put, tell
 from exec_server.cli.foreground import TIMED_OUT, shell_status
 from exec_server.cli.target import Json, TokenFile, Url, connected, detachable_url, target_of
 from exec_server.client.environments_file import ServerTarget
@@ -55,5 +55,9 @@ async def _wait(target: ServerTarget, process_id: str, limit: float | None, sess
             return TIMED_OUT
     if as_json:
         told = {"exitCode": shell_status(status), "signal": status.signal, "reason": status.reason}
-        print(json.dumps({"processId": process_id, **told}))
+        try:
+            put(json.dumps({"processId": process_id, **told}) + "\n")
+        except OSError as error:
+            tell(str(error.strerror))
+            return shell_status(status) or NOT_RUN
     return shell_status(status)

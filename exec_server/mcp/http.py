@@ -11,7 +11,6 @@ import contextlib
 import logging
 import signal
 import socket
-import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from exec_server.mcp.policy import Policy
 from exec_server.mcp.server import Client, server_for
 from exec_server.server.access import admission_of, tls_of
 from exec_server.server.config import Config
+from exec_server.standard_fds import say
 from transport.admission.handshake import health
 from transport.admission.peer_user import Endpoint, TcpPeers, is_trusted
 from transport.admission.rules import Admission, Refusal
@@ -239,8 +239,8 @@ async def serve_http(address: str, settings: Config, connect: Connect, policy: P
     server = _http_server(Gate(app, admission, peers, clients), tls)
     try:
         shown = url._replace(port=sock.getsockname()[1], scheme="https" if tls else "http")
-        print(f"{shown}{PATH}", flush=True)
-        print(f"exec-server mcp on {shown}{PATH}", file=sys.stderr, flush=True)
+        say(1, f"{shown}{PATH}")
+        say(2, f"exec-server mcp on {shown}{PATH}")
         await server.serve(sockets=[sock])
     finally:
         admission.ending = True

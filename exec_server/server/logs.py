@@ -17,6 +17,7 @@ import msgspec
 from actors.base.log_context import facts_of
 from actors.system.line_queue import WHOLE, LineQueue
 from actors.system.pool import Pool
+from exec_server.printable import printable
 
 WAITING_LIMIT: Final = 1 << 20
 """Bytes that may wait to be written; a single longer line may, too."""
@@ -30,7 +31,6 @@ LONGEST_TRACEBACK: Final = 8192
 LONGEST_FACT: Final = 256
 """Characters of what a line is about, as of an id that a client has chosen."""
 
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))} | {10: "\\n"}
 WRITER: Final = Pool(1, "exec-server-log", grows=False)
 """Writes the lines."""
 
@@ -57,8 +57,11 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         about = "".join(f" {name}={value}" for name, value in _facts(record).items())
         text = f"{record.levelname} {record.name}: {_message(record)}{about}"
-        line = f"{_time(record)} {text.translate(_ESCAPED)}"
-        return f"{line}\n{self.formatException(record.exc_info)[-LONGEST_TRACEBACK:]}" if record.exc_info else line
+        line = f"{_time(record)} {printable(text)}"
+        if not record.exc_info:
+            return line
+        traceback = self.formatException(record.exc_info)[-LONGEST_TRACEBACK:]
+        return "\n".join([line, *map(printable, traceback.split("\n"))])
 
 
 def _message(record: logging.LogRecord) -> str:

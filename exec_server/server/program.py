@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.session.audit import append_to
+from exec_server.own_folder import GONE, is_gone
+from exec_server.printable import printable
 from exec_server.server import logs
 from exec_server.server.access import AccessError, warn_of_open_doors
 from exec_server.server.config import Config, ConfigError
@@ -22,6 +23,7 @@ from exec_server.server.server import Server, settings_of
 from exec_server.server.shutdown import AFTER_GRACE_S, END_SIGNALS, ShutdownSignal, Watchdog
 from exec_server.server.systemd import Notifier
 from exec_server.server.threads import in_thread
+from exec_server.standard_fds import say
 from protocol.codec import MSGPACK_SUBPROTOCOL
 from transport.admission.rules import Admission
 from transport.listen import Listener, ListenUrlError, StdioUrl
@@ -42,6 +44,8 @@ def serve(argv: Sequence[str]) -> int:
 
     Exit status 0 after that, 1 where it could not start, 2 where the command line is wrong.
     """
+    if is_gone():
+        return fail(GONE)
     try:
         settings = load(argv)
         entrance = entrance_of(settings)
@@ -100,13 +104,13 @@ async def metrics_port(settings: Config, server: Server) -> MetricsPort | None:
         raise WatchingError(f"--metrics-listen: {error}") from None
     except OSError as error:
         raise WatchingError(f"cannot listen on {settings.metrics_listen}: {error.strerror}") from None
-    print(f"exec-server metrics on {url}/metrics", file=sys.stderr, flush=True)
+    say(2, f"exec-server metrics on {url}/metrics")
     return port
 
 
 def fail(message: str, status: int = 1) -> int:
     """Tell on stderr, in one line, why the server does not run."""
-    print(f"Error: {message}", file=sys.stderr)
+    say(2, printable(f"Error: {message}"))
     return status
 
 
@@ -185,10 +189,10 @@ def listen(settings: Config, entrance: Entrance, server: Server) -> Listener:
     """Serve WebSocket. The first line on stdout is the URL: programs read it there. Raises OSError."""
     listener = open_listener(settings, entrance, server)
     warn_of_open_doors(settings, entrance.url)
-    print(listener.url, flush=True)
+    say(1, listener.url)
     if entrance.admission.web is not None:
-        print(page_url(listener.url, entrance.admission), flush=True)
-    print(f"exec-server listening on {listener.url}", file=sys.stderr, flush=True)
+        say(1, page_url(listener.url, entrance.admission))
+    say(2, f"exec-server listening on {listener.url}")
     return listener
 
 

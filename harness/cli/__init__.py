@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from exec_server.standard_fds import fill_standard_fds
+
 if TYPE_CHECKING:
     import cyclopts
 
@@ -21,6 +23,7 @@ COMMANDS = {
 
 def main() -> None:
     """Run what the command line names; exits with its status: 2 where the command line was wrong."""
+    fill_standard_fds()
     sys.exit(run(sys.argv[1:]))
 
 

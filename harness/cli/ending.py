@@ -11,6 +11,8 @@ from typing import Annotated
 import cyclopts
 from cyclopts import Parameter
 
+from exec_server.printable import printable
+from exec_server.standard_fds import discard_stdout, say
 from harness.errors import HarnessError
 from protocol.errors import ExecServerError
 
@@ -30,8 +32,7 @@ def ended(command: Callable[[], object]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # What Python still holds for stdout has nowhere to go; without this its last flush would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        discard_stdout()
         return 141
     except cyclopts.CycloptsError:
         raise
@@ -40,7 +41,9 @@ def ended(command: Callable[[], object]) -> int:
     except ExecServerError as error:
         return complain(error.message, FAILED)
     except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
+        if error.filename is None:
+            discard_stdout()  # it is what could not be written
+        where = "cannot write to standard output: " if error.filename is None else f"{error.filename}: "
         return complain(f"{where}{error.strerror or error}", FAILED)
     except (HarnessError, ValueError) as error:
         return complain(str(error), FAILED)
@@ -57,11 +60,7 @@ def complain(message: str, status: int) -> int:
 
 def tell(message: str) -> None:
     """One line on stderr, if that is still there."""
-    line = " ".join(message.split())
-    try:
-        os.write(2, f"exec-harness: {line}\n".encode(errors="backslashreplace"))
-    except OSError:
-        pass
+    say(2, f"exec-harness: {printable(' '.join(message.split()))}")
 
 
 Home = Annotated[

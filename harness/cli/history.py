@@ -11,7 +11,7 @@ from typing import Annotated
 import cyclopts
 from cyclopts import Parameter
 
-from exec_server.cli.table import printable
+from exec_server.printable import printable
 from harness.cli.ending import Home, Json, home_of, tell
 from harness.history.log import DEFAULT_MAX_BYTES, Entry, HistoryLog
 

@@ -12,7 +12,8 @@ from typing import Annotated, NamedTuple
 import cyclopts
 from cyclopts import Parameter
 
-from exec_server.cli.table import printable, table
+from exec_server.cli.table import table
+from exec_server.printable import printable
 from harness.cli.ending import Home, Json, home_of, tell
 from harness.context.instructions import DEFAULT_LIMIT, Instructions, Source, load_instructions
 from harness.context.skills import SkillRoot, Skills, load_skills, project_skill_roots

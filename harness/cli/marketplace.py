@@ -11,7 +11,7 @@ from typing import Annotated
 import cyclopts
 from cyclopts import Parameter
 
-from exec_server.cli.table import printable
+from exec_server.printable import printable
 from harness.cli.ending import Flag, Json
 from harness.cli.plugin import AuthPolicy, InstallPolicy
 from harness.errors import PluginError

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import cyclopts
 from cyclopts import Parameter
 
-from exec_server.cli.table import printable, table
+from exec_server.cli.table import table
+from exec_server.printable import printable
 from harness.cli.ending import FAILED, Flag, Json, tell
 from harness.plugins.marketplace import Authentication, Entry, Installation, Marketplace, discover
 from harness.plugins.scaffold import Parts, Policy

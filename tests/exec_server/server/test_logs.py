@@ -88,7 +88,7 @@ def test_a_client_cannot_forge_lines() -> None:
     text, line = TextFormatter().format(record), JsonFormatter().format(record)
     assert "\n" not in text + line
     assert all(character >= " " and not "\x7f" <= character < "\xa0" for character in text)
-    assert "a\\nINFO forged \\x1b[2J\\x9b process=p\\x0d\\nq" in text
+    assert "a\\nINFO forged \\x1b[2J\\x9b process=p\\r\\nq" in text
 
 
 async def test_a_reader_of_stderr_who_stops_reading(tmp_path: Path) -> None:
