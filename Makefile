@@ -6,7 +6,7 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
-.PHONY: demo test test-real-client test-web test-browser web-vendor test-mcp test-slow soak fuzz flaky lint types imports check bench clean
+.PHONY: demo test test-real-client test-web test-browser web-vendor test-mcp mcp-figures test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.program: pyproject.toml # what the program needs, and no more
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "exec-server needs Python >= 3.11, this is %d.%d; set PYTHON=" % sys.version_info[:2])'
@@ -37,10 +37,14 @@ test-web: $(VENV)/.installed
 	$(BIN)/python -m tests.web_vendor --check
 	$(BIN)/python -m tests.web_client
 
-# The MCP server with the clients of others: the MCP Inspector, the protocol's conformance tests and the Codex CLI, and its
-# figures; needs npm, the first time, and 760 MB in ~/.cache/exec-server-tests.
+# The MCP server with the clients of others: the MCP Inspector, the protocol's conformance tests and the Codex CLI; needs
+# npm, the first time, and 760 MB in ~/.cache/exec-server-tests.
 test-mcp: $(VENV)/.installed
-	$(BIN)/python -m tests.exec_server.mcp.clients
+	$(BIN)/python -m tests.exec_server.mcp.clients inspector conformance codex
+
+# What a call over MCP costs, against its bounds; on a quiet machine.
+mcp-figures: $(VENV)/.installed
+	$(BIN)/python -m tests.exec_server.mcp.clients figures
 
 # The page in a real Chromium; needs Debian's packages chromium, nginx-light and vim, and npm.
 test-browser: $(VENV)/.installed
