@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from exec_server.client.client import ExecServerClient
     from exec_server.client.connect import connect_stdio, connect_websocket
     from exec_server.client.environment import Environment
+    from exec_server.client.environments_file import EnvironmentsFileError
     from exec_server.client.errors import ConnectFailed, OutputGap, TransportDisconnected, Unauthorized
     from exec_server.client.events import (
         Closed,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from exec_server.client.local_server import spawn_local_server
     from exec_server.client.other_session import OtherSession
     from exec_server.client.process import Process
+    from exec_server.client.start import RunOptions, StartOptions
     from exec_server.server.access import AccessError
     from exec_server.server.config import Config
     from exec_server.server.embed import serve
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "exec_server.client.client": ("ExecServerClient",),
     "exec_server.client.connect": ("connect_stdio", "connect_websocket"),
+    "exec_server.client.environments_file": ("EnvironmentsFileError",),
     "exec_server.client.errors": ("ConnectFailed", "OutputGap", "TransportDisconnected", "Unauthorized"),
     "exec_server.client.events": (
         "Closed",
@@ -64,6 +67,7 @@ _HOMES = {
     "exec_server.client.local_server": ("spawn_local_server",),
     "exec_server.client.other_session": ("OtherSession",),
     "exec_server.client.process": ("Process",),
+    "exec_server.client.start": ("RunOptions", "StartOptions"),
     "exec_server.client.environment": ("Environment",),
     "exec_server.server.access": ("AccessError",),
     "exec_server.server.config": ("Config",),
@@ -82,6 +86,7 @@ __all__ = [
     "ConnectFailed",
     "Disconnected",
     "Environment",
+    "EnvironmentsFileError",
     "ExecServerClient",
     "ExecServerError",
     "ExitStatus",
@@ -96,8 +101,10 @@ __all__ = [
     "OutputGap",
     "Process",
     "Reconnected",
+    "RunOptions",
     "Server",
     "SpawnError",
+    "StartOptions",
     "TransportDisconnected",
     "Unauthorized",
     "UnifiedExec",
