@@ -13,7 +13,7 @@ from actors.system.child import Child, Execution, SpawnRequest, SpawnTicket, dis
 from actors.system.child.limits import launched, make_group, remove_group
 from actors.system.child.open_files import CHILD_OPEN_FILES
 from actors.system.child.spawn import looked_at
-from actors.system.child.spawn_cache import QUICK_S, SPAWN_CACHE, Key
+from actors.system.child.spawn_cache import QUICK_S, SPAWN_CACHE, Key, is_fixed
 from actors.system.pool import SANDBOX_POOL, START_POOL
 from actors.system.sandbox.sandbox_launcher import ENVIRONMENT, SandboxLauncher
 from actors.system.sandbox.spec import sandbox_spec
@@ -149,7 +149,8 @@ def _launch_in_thread(request: LaunchRequest, before: Callable[[], object] | Non
 
     if ticket.run(timed) and request.direct and not SPAWN_CACHE.holds(request.key):
         try:
-            places = looked_at(request)
+            cwd, program, *folders = looked_at(request)
         except (OSError, ExecServerError):
             return  # moved away since
-        SPAWN_CACHE.learn(request.key, seconds, places)
+        if is_fixed(program):
+            SPAWN_CACHE.learn(request.key, seconds, (cwd, program, *folders))

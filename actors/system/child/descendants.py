@@ -14,6 +14,7 @@ import errno
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 SWEEP_PERIOD: Final = 2.0
 """Seconds from the start of one sweep to the start of the next."""
 _SLICE_PERIOD: Final = 0.02
+_ADOPTION_PART: Final = 0.25
+"""The part of its budget that a kill on the loop may spend on a look for orphans; else a thread does all of it."""
 _ADOPT_SHARE: Final = 20
 """Looking for orphans whenever a child exits may take one part in so many of the time."""
 _WALKS: Final = 8
@@ -60,6 +63,8 @@ class _Adoptions:
     def __init__(self) -> None:
         self.began = 0.0
         self.next = 0.0
+        self.seconds = 0.0
+        """How long the last look took: it grows with the number of children."""
 
 
 _SWEEP: Final = _Sweep()
@@ -104,7 +109,10 @@ def _linked_or_attributed(child: Command) -> Iterator[int]:
     if child.unreaped:
         yield from proc.walk(child.pid)
     if CHILDREN.adopts:
-        adopt()
+        asked = time.monotonic()
+        yield NOBODY  # others that are being killed may ask meanwhile, and one look answers all
+        if _ADOPTIONS.began <= asked:
+            adopt()
         for pid in [pid for pid, owner in list(CHILDREN.orphans.items()) if owner is child]:
             yield pid
             yield from proc.walk(pid)
@@ -147,24 +155,68 @@ def kill(child: Command, budget_s: float) -> bool:
     """SIGKILL all `members`, and the group of a child that is unreaped. False: a thread goes on with it."""
     steps = _kill(child)
     deadline = time.monotonic() + budget_s
-    for _ in steps:
-        if time.monotonic() >= deadline:
-            child.kill_goes_on()
-            try:
-                KILL_POOL.submit(lambda: _finish(child, steps), child.lane)
-            except RuntimeError:  # no thread to be had: it takes as long as it takes
-                _finish(child, steps)
-                return True
-            return False
-    return True
-
-
-def _finish(child: Command, steps: Iterator[object]) -> None:
-    try:
+    if not KILLS.go_on and _ADOPTIONS.seconds < budget_s * _ADOPTION_PART:
         for _ in steps:
+            if time.monotonic() >= deadline:
+                break
+        else:
+            return True
+    else:
+        next(steps)  # it is told to stop at once
+    return KILLS.finish(child, steps)
+
+
+class Kills:
+    """Kills that go on in a thread, side by side: a look at the children of the server is for all of them. Each by
+    itself would take as long as there are children, and the end of a large session the square of that.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._new: list[tuple[Command, Iterator[object]]] = []
+        self.go_on = False
+        """Whether a thread is at it."""
+
+    def finish(self, child: Command, steps: Iterator[object]) -> bool:
+        """Have a thread go on with `steps`; True where there is none to be had, and it is done."""
+        child.kill_goes_on()
+        with self._lock:
+            self._new.append((child, steps))
+            begun, self.go_on = self.go_on, True
+        if not begun:
+            try:
+                KILL_POOL.submit(self._run)
+            except RuntimeError:  # no thread to be had: it takes as long as it takes
+                self._run()
+                return True
+        return False
+
+    def _run(self) -> None:
+        going: list[tuple[Command, Iterator[object]]] = []
+        while True:
+            with self._lock:
+                going += self._new
+                self._new.clear()
+                if not going:
+                    self.go_on = False
+                    return
+            going = [each for each in going if self._step(*each)]
+
+    def _step(self, child: Command, steps: Iterator[object]) -> bool:
+        """One step of a kill; whether there are more."""
+        try:
+            next(steps)
+            return True
+        except StopIteration:
             pass
-    finally:
+        except Exception:
+            log.exception("the descendants of pid %d could not all be killed", child.pid)
         child.kill_is_over()
+        return False
+
+
+KILLS: Final = Kills()
+os.register_at_fork(after_in_child=lambda: KILLS.__init__())  # type: ignore[misc]
 
 
 def _kill(child: Command) -> Iterator[object]:
@@ -320,6 +372,7 @@ def adopt() -> list[int]:
             CHILDREN.orphans[pid] = owner
         ended = time.monotonic()
         _ADOPTIONS.began = started
+        _ADOPTIONS.seconds = ended - started
         _ADOPTIONS.next = ended + _ADOPT_SHARE * (ended - started)
     return found
 

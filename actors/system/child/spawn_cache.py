@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -71,6 +72,28 @@ class SpawnCache:
         """The next such start goes through a thread."""
         with self._lock:
             self._until.pop(key, None)
+
+
+def is_fixed(program: bytes) -> bool:
+    """Whether nobody but root can have changed this program, or a folder above it, and it is no script.
+
+    Whoever can write to a program can hold up its exec, by a lease (fcntl(2), F_SETLEASE) for 45 s; and what a script
+    names is looked at by the exec as well. Blocks.
+    """
+    try:
+        path = os.path.realpath(program)
+        with open(path, "rb") as file:
+            if file.read(2) == b"#!":
+                return False
+        while True:
+            found = os.stat(path)
+            if found.st_uid != 0 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return False
+            if path == b"/":
+                return True
+            path = os.path.dirname(path)
+    except OSError:
+        return False
 
 
 def is_local(path: bytes) -> bool:

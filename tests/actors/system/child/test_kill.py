@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from actors.system.child import proc
+from actors.system.child import descendants, proc
 from actors.system.child.table import CHILDREN
 from actors.system.pool import KILL_POOL, LANE_SIZE
 from tests.actors.system.child.support import (
@@ -256,3 +257,23 @@ say(wait_exit(child).code, ends(job))
 def test_a_command_can_be_ended_with_no_descriptor_left() -> None:
     """When the server is at its limit, ending commands is what helps."""
     assert output_of(NO_DESCRIPTOR) == ["137 True"]
+
+
+def test_h7c_many_kills_share_each_look_at_all_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: seconds, at the end of a session of a thousand processes: each kill looked at all of them, on the loop."""
+    jobs: list[Callable[[], object]] = []
+    monkeypatch.setattr(CHILDREN, "adopts", True)
+    monkeypatch.setattr(descendants._ADOPTIONS, "seconds", 1.0)  # as with thousands of children
+    monkeypatch.setattr(KILL_POOL, "submit", jobs.append)
+    children = [start("sleep", "1000") for _ in range(40)]
+    looks = []
+    children_of = proc.children_of
+    monkeypatch.setattr(proc, "children_of", lambda pid: looks.append(pid) or children_of(pid))
+    assert not any(child.kill_tree() for child in children)
+    assert os.getpid() not in looks, "none was made on the loop"
+    assert len(jobs) == 1
+    jobs[0]()
+    assert looks.count(os.getpid()) <= 10
+    for child in children:
+        assert wait_exit(child).signal == signal.SIGKILL
+        child.release()

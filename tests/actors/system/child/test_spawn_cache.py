@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from actors.system.child.spawn_cache import QUICK_S, REMEMBERED, SPAWN_CACHE, WARM_S, SpawnCache, is_local
+from actors.system.child.spawn_cache import QUICK_S, REMEMBERED, SPAWN_CACHE, WARM_S, SpawnCache, is_fixed, is_local
 from actors.system.launch import LaunchRequest, launch_at_once
 from protocol.errors import SpawnError
 from tests.actors.system.child.support import output_of
@@ -108,3 +109,18 @@ def test_a_warm_start_that_fails_says_why_and_is_warm_no_longer(tmp_path: Path) 
         launch_at_once(request)
     assert failure.value.data is not None and failure.value.data["kind"] == "spawnNotFound"
     assert not SPAWN_CACHE.holds(request.key)
+
+
+def test_h7d_only_what_root_alone_can_write_is_started_on_the_loop(tmp_path: Path) -> None:
+    """Lost: 45 s of everybody, to a command that takes a lease on a program of its own just before it is started."""
+    assert is_fixed(os.path.realpath(b"/bin/sleep"))
+    mine = tmp_path / "sleep"
+    mine.write_bytes(Path("/bin/sleep").read_bytes())
+    mine.chmod(0o755)
+    assert not is_fixed(os.fsencode(mine)), "a folder above it is writable to others than root"
+    started = FIRST.replace('["true"]', repr([str(mine), "0"])).partition("SPAWN_CACHE.learn")[0]
+    assert output_of(f"{started}print(SPAWN_CACHE.holds(request.key))") == ["False"]
+    script = shutil.which("ldd")
+    assert script is not None and Path(script).read_bytes().startswith(b"#!")
+    assert not is_fixed(os.fsencode(script)), "the interpreter is looked at as well"
+    assert not is_fixed(b"/no/such/program")
