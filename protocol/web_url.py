@@ -39,9 +39,9 @@ class WebUrl(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{self.host}{port}{self.target}"
 
     @property
-    def origin(self) -> tuple[str, int]:
-        """Host and port: what a secret was meant for."""
-        return self.host, self.port
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port (RFC 6454): what a secret was meant for, and whether it goes there encrypted."""
+        return self.scheme, self.host, self.port
 
 
 def parse_url(text: str) -> WebUrl:

@@ -7,12 +7,13 @@ import errno
 import logging
 import re
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from transport.admission.handshake import HEAD_SECONDS
 from transport.admission.peer_user import TcpPeers, is_trusted, unix_peer
-from transport.admission.rules import Admission, Refusal
+from transport.admission.rules import Admission, Refusal, peer_address
 from transport.base import Defer
 from transport.framing.websocket import MAX_MESSAGE
 from transport.sockets import open_listening_socket, open_unix_socket, remove_unix_socket, unix_identity
@@ -27,8 +28,8 @@ ACCEPT_RETRY_SECONDS: Final = 0.5
 """Pause after an accept that failed for want of descriptors or memory."""
 
 _ACCEPTS_A_TURN = 64
-_UNDECIDED: Final = 1_000
-"""Connections that may be in their handshake, or at their end, beside those that are in use."""
+UNDECIDED: Final = 1_000
+"""Connections that may be in their handshake, or have been refused, beside those that are in use."""
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _websocket_url = re.compile(r"(wss?)://(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)):([0-9]{1,5})")
 
@@ -143,6 +144,11 @@ class Listener:
         self._tls = tls
         self._adopting: set[asyncio.Task[None]] = set()
         self._living: set[WebSocketTransport] = set()
+        self._undecided: dict[WebSocketTransport, str] = {}
+        """Those that have not been let in, and the addresses that they are from; the oldest first. Some may have been
+        since."""
+        self._entering: dict[WebSocketTransport, asyncio.Task[None]] = {}
+        """Those whose transport is being made, as that of TLS."""
         self._all_ended = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
         self._peers: TcpPeers | None = None
@@ -217,9 +223,6 @@ class Listener:
                 self._retry = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
                 return
             connection.setblocking(False)
-            if len(self._living) >= self._admission.max_connections + _UNDECIDED:
-                connection.close()  # there is no room to tell why; the log has said that the limit is near
-                continue
             arrival = self._judge(connection, address)
             if arrival.refused is not None and self._tls is not None:
                 connection.close()  # it could only be told after a handshake
@@ -251,6 +254,11 @@ class Listener:
     async def _adopt(self, connection: socket.socket, arrival: Arrival) -> None:
         protocol = self._make_protocol(arrival, self._lost)
         self._living.add(protocol)
+        self._undecided[protocol] = peer_address(arrival.peer)
+        self._make_room()
+        task = asyncio.current_task()
+        assert task is not None
+        self._entering[protocol] = task
         try:
             if self._tls is None:
                 await self._loop.connect_accepted_socket(lambda: protocol, connection)
@@ -259,12 +267,34 @@ class Listener:
                     lambda: protocol, connection, ssl=self._tls, ssl_handshake_timeout=HEAD_SECONDS
                 )
         except OSError as error:
-            self._living.discard(protocol)
+            self._lost(protocol)
             connection.close()
             if self._tls is None:
                 _log.warning("%s: cannot serve a connection: %s", self.url, error)
             else:
                 self._admission.note_failure(arrival.peer, f"no TLS: {error}")
+        except asyncio.CancelledError:
+            self._lost(protocol)
+            connection.close()
+            raise
+        finally:
+            del self._entering[protocol]
+
+    def _make_room(self) -> None:
+        """Strangers keep nobody out: beyond the limit the oldest undecided one goes, of the address with the most."""
+        if len(self._undecided) <= UNDECIDED:
+            return
+        self._undecided = {each: address for each, address in self._undecided.items() if each.undecided}
+        if len(self._undecided) <= UNDECIDED:
+            return
+        (most, _), *_ = Counter(self._undecided.values()).most_common(1)
+        oldest = next(each for each, address in self._undecided.items() if address == most)
+        del self._undecided[oldest]
+        entering = self._entering.get(oldest)
+        if entering is None:
+            oldest.abort("others want to come in")
+        else:
+            entering.cancel()
 
     def _adopted(self, task: asyncio.Task[None]) -> None:
         self._adopting.discard(task)
@@ -272,6 +302,7 @@ class Listener:
 
     def _lost(self, connection: WebSocketTransport) -> None:
         self._living.discard(connection)
+        self._undecided.pop(connection, None)
         self._all_ended.set()
 
 

@@ -38,6 +38,8 @@ from transport.liveness import limit_retransmission_backoff
 from transport.peer_watch import PeerWatch
 
 CLOSE_SECONDS: Final = 1.5
+LINGERING: Final = 64
+"""Connections that were not let in and may take so long to read why, at a time; further ones are closed at once."""
 """How long we wait for the peer's Close frame, and for the end of its data after it."""
 ANSWER_SECONDS: Final = 60.0
 """How long a peer may take for an HTTP answer that is no `SMALL_ANSWER`."""
@@ -96,6 +98,7 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self.grant: Grant | None = None
         """What let the client in, where a token was asked for."""
         self._counted = False
+        self._lingers = False
         self._state = _State.HANDSHAKE
         self._subprotocols = subprotocols
         self._controls = ControlFrames(_library_log)
@@ -111,6 +114,11 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._limit = -1  # of the asyncio transport's buffer, as last set
         self._watch = PeerWatch(self._loop, ping_interval, self._took, self._ping, self.abort, self._hang_up)
         self._probing = False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it has not been let in: it is in its handshake, or was refused."""
+        return not self._counted and self._state is not _State.GONE
 
     @property
     def upgraded(self) -> bool:
@@ -155,6 +163,8 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         self._output.clear()
         if self._counted:
             self._admission.leave()
+        if self._lingers:
+            self._admission.lingering -= 1
         self._emit_closed(f"connection lost: {exc}" if exc is not None else "connection lost")
         if self._on_lost is not None:
             self._on_lost(self)
@@ -284,6 +294,9 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         """Let the client not in, and not know at once."""
         self._refused = stranger
         self._cancel_timers()
+        if stranger.delay is None:
+            self._transport.abort()
+            return
         if not stranger.delay:
             self._answer(handshake.answer_to(stranger))
             return
@@ -453,6 +466,12 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         self._timer = self._loop.call_later(seconds, self._transport.abort)
+        if not self._counted and not self._lingers:
+            if self._admission.lingering >= LINGERING:
+                self._transport.close()  # without a moment to read it in peace: strangers must not cost descriptors
+                return
+            self._lingers = True
+            self._admission.lingering += 1
         try:
             self._transport.write_eof()
         except (OSError, NotImplementedError):  # reset in the meantime; TLS cannot be half-closed

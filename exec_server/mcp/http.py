@@ -33,6 +33,7 @@ from exec_server.standard_fds import say
 from transport.admission.handshake import health
 from transport.admission.peer_user import Endpoint, TcpPeers, is_trusted
 from transport.admission.rules import Admission, Refusal
+from transport.admission.throttle import MOST_S
 from transport.listen import WebSocketUrl, open_tcp_peers, parse_listen_url
 from transport.sockets import open_listening_socket
 
@@ -205,7 +206,7 @@ class Gate:
 
 
 async def _refuse(refused: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
-    await asyncio.sleep(refused.delay)
+    await asyncio.sleep(MOST_S if refused.delay is None else refused.delay)
     text = refused.text.replace("websocket ", "")
     headers: Mapping[str, str] = {"www-authenticate": "Bearer"} if refused.status == 401 else {}
     await Response(text, refused.status, headers=dict(headers))(scope, receive, send)

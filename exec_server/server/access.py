@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_SECRET_BYTES: Final = 64 * 1024
 """How much of a file with a token or a secret is read."""
 
+SHORT_TOKEN_BYTES: Final = 16
+"""A capability token with less is warned of: answers are held back, guesses are not."""
+
 CAPABILITY: Final = "capability-token"
 SIGNED: Final = "signed-bearer-token"
 _FLAGS: Final = {
@@ -113,7 +116,14 @@ def _capability_digest(config: Config) -> bytes:
     if path:
         from hashlib import sha256
 
-        return sha256(read_secret(path)).digest()
+        token = read_secret(path)
+        if len(token) < SHORT_TOKEN_BYTES:
+            log.warning(
+                "the token in %s has %d bytes and can be guessed; take 32 random ones: openssl rand -base64 32",
+                path,
+                len(token),
+            )
+        return sha256(token).digest()
     if not digest:
         raise AccessError(f"`--ws-token-file` or `--ws-token-sha256` is required when `--ws-auth {CAPABILITY}` is set")
     if re.fullmatch(r"[0-9A-Fa-f]{64}", digest.strip()) is None:

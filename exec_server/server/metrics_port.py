@@ -19,7 +19,7 @@ from transport.sockets import open_listening_socket
 log = logging.getLogger("exec_server")
 
 AT_ONCE = 16
-"""Connections at a time; others are closed at once."""
+"""Connections at a time; the oldest makes room for another."""
 READ_BYTES = 4096
 
 Render = Callable[[], Awaitable[bytes]]
@@ -43,7 +43,7 @@ class MetricsPort:
         self.ready = True
         self._render = render
         self._content_type = content_type
-        self._open = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}
         self._server: asyncio.Server | None = None
         self._rules = Admission(own_user_only=False)
 
@@ -62,16 +62,19 @@ class MetricsPort:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        self._open[writer] = None
+        if len(self._open) > AT_ONCE:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
         try:
-            if self._open <= AT_ONCE:
-                async with asyncio.timeout(handshake.HEAD_SECONDS):
-                    writer.write(await self._answer(reader, writer))
-                    await writer.drain()
+            async with asyncio.timeout(handshake.HEAD_SECONDS):
+                writer.write(await self._answer(reader, writer))
+                await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # whoever does not ask in time, or not in HTTP, gets no answer
         finally:
-            self._open -= 1
+            self._open.pop(writer, None)
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:

@@ -154,7 +154,7 @@ def test_there_are_so_many_renderers() -> None:
 def test_time_that_is_over_leaves_the_rest_for_the_next_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """H11. Lost: the newest screen, where its program prints faster than can be drawn in one go."""
     screens: dict[int, TerminalScreen] = {}
-    slow = ALIGN * 4000 + b"\x1b[2J\x1b[Hthe end"
+    slow = ALIGN * 200 + b"\0" * 4096 + b"\x1b[2J\x1b[Hthe end"
     monkeypatch.setattr(screen_program, "CPU_S", 0.05)
     answer = _order(screens, Order(1, True, 24, 80, [([slow], 24, 80)], []))
     assert not answer.complete and answer.rows[0] != "the end"

@@ -111,6 +111,8 @@ def stranger(request: Request, admission: Admission, local: str, peer: str) -> A
     if not admission.is_own_page(request.headers):
         found = admission.judge_origin(request.headers.get_all("Origin"), peer)
     if found is None:
+        found = admission.judge_fetch(request.headers, peer)
+    if found is None:
         found = admission.judge_host(request.headers.get_all("Host"), local, peer)
     return None if found is None else answer_to(found)
 

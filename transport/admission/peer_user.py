@@ -16,6 +16,8 @@ _NETLINK_SOCK_DIAG: Final = 4
 _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST: Final = 1
 _TCP_ESTABLISHED: Final = 1
+_CONNECTED: Final = (_TCP_ESTABLISHED, 8)
+"""States in which a peer has not reset a connection; 8 is CLOSE_WAIT."""
 _ANY_COOKIE: Final = b"\xff" * 8
 _HEADER: Final = struct.Struct("=IHHII")  # nlmsghdr
 _REQUEST: Final = struct.Struct("=BBBxI")  # inet_diag_req_v2, up to its socket id
@@ -75,7 +77,9 @@ class TcpPeers:
             peer, ours = connection.getpeername(), connection.getsockname()
         except OSError:  # reset before it was accepted
             return None
-        return self.uid_of(connection.family, _endpoint(peer), _endpoint(ours))
+        uid = self.uid_of(connection.family, _endpoint(peer), _endpoint(ours))
+        # Were it reset before the kernel was asked, somebody else could have had its pair of addresses by then.
+        return uid if _is_connected(connection) else None
 
     def uid_of(self, family: int, source: Endpoint, destination: Endpoint) -> int | None:
         """The user that owns the established socket from `source` to `destination`. Raises OSError."""
@@ -88,6 +92,10 @@ class TcpPeers:
             answer = self._netlink.recv(8192)
             if _HEADER.unpack_from(answer)[3] == self._serial:
                 return answer
+
+
+def _is_connected(connection: socket.socket) -> bool:
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CONNECTED
 
 
 def _endpoint(address: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:

@@ -29,7 +29,8 @@ class Refusal(NamedTuple):
 
     status: int
     text: str
-    delay: float = 0.0
+    delay: float | None = 0.0
+    """None: there is no room to hold it, and it is not to be answered."""
 
 
 class Entry(NamedTuple):
@@ -64,6 +65,8 @@ class Admission:
     """How many there was no room for."""
     web: WebAccess | None = None
     """Rules of the page that is served beside the WebSocket; None: there is none."""
+    lingering: int = 0
+    """Connections at their end that were never let in, and are given a moment to read why."""
     ending: bool = False
     """Whether nobody new is served any more."""
     brake: FailureThrottle = field(default_factory=FailureThrottle)
@@ -74,6 +77,17 @@ class Admission:
         if not origins or self._is_allowed(origins):
             return None
         self._note(peer, f"a web page of origin {origins[0][:LOGGED]!r}")
+        return Refusal(403, "")
+
+    def judge_fetch(self, headers: Headers, peer: str) -> Refusal | None:
+        """An image or a script of a web page comes without an origin, but browsers say where it is from (Fetch
+        Metadata, Sec-Fetch-Site). Following a link to our own page is no such thing."""
+        site = headers.get_all("Sec-Fetch-Site")
+        if not site or headers.get_all("Origin") or set(site) <= {"none", "same-origin"}:
+            return None
+        if self.web is not None and headers.get_all("Sec-Fetch-Dest") == ["document"]:
+            return None
+        self._note(peer, f"a request of a web page ({site[0][:LOGGED]!r})")
         return Refusal(403, "")
 
     def is_own_page(self, headers: Headers) -> bool:
@@ -150,7 +164,7 @@ class Admission:
         """Something else that keeps a peer out, for the log."""
         self._note(peer, what)
 
-    def _note(self, peer: str, what: str, hold: bool = False) -> float:
+    def _note(self, peer: str, what: str, hold: bool = False) -> float | None:
         delay, stands_for = self.brake.fail(peer_address(peer), monotonic(), hold)
         if stands_for is not None:
             more = f" (and {stands_for - 1} more before it)" if stands_for > 1 else ""

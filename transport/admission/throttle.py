@@ -20,7 +20,8 @@ FORGET_S: Final = 60.0
 ADDRESSES: Final = 1024
 """How many addresses are remembered; the one whose last failure is longest ago makes room."""
 HELD: Final = 128
-"""How many answers are held at a time. Further ones go out at once: they must not cost descriptors."""
+"""How many answers are held at a time. Further connections are cut: they must neither cost descriptors nor be answered
+sooner than others."""
 LOG_S: Final = 1.0
 """Seconds between two lines in the log about one address."""
 
@@ -40,9 +41,9 @@ class FailureThrottle:
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._held_until: list[float] = []
 
-    def fail(self, host: str, now: float, hold: bool = True) -> tuple[float, int | None]:
+    def fail(self, host: str, now: float, hold: bool = True) -> tuple[float | None, int | None]:
         """An attempt from this IP address has failed: for how many seconds to hold the answer (0 where it is not to be
-        held), and how many failures a line in the log stands for (None: no line)."""
+        held, None where there is to be none), and how many failures a line in the log stands for (None: no line)."""
         address = self._of(_network(host), now)
         address.failures += 1
         address.failed_at = now
@@ -51,8 +52,10 @@ class FailureThrottle:
         if now - address.logged_at >= LOG_S:
             stands_for, address.unlogged, address.logged_at = address.unlogged, 0, now
         self._held_until = [until for until in self._held_until if until > now]
-        if not hold or len(self._held_until) >= HELD:
+        if not hold:
             return 0.0, stands_for
+        if len(self._held_until) >= HELD:
+            return None, stands_for
         delay = min(MOST_S, FIRST_S * 2.0 ** min(address.failures - 1, 16))
         self._held_until.append(now + delay)
         return delay, stands_for

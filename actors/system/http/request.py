@@ -94,5 +94,6 @@ def redirected(request: Outgoing, status: int, location: str | None) -> Outgoing
         dropped |= request.secret
     headers = [(name, value) for name, value in request.headers if name not in dropped]
     if not (request.url.scheme == "https" and url.scheme == "http"):
-        headers.append(("referer", request.url.text))
+        shown = request.url if url.origin == request.url.origin else msgspec.structs.replace(request.url, target="/")
+        headers.append(("referer", shown.text))  # a path and a query may hold secrets of their own
     return Outgoing(method, url, headers, body, request.secret)
