@@ -35,4 +35,4 @@ async def _attach(target: ServerTarget, process_id: str, session: str | None) ->
         now = size() if terminal is not None else None
         if now is not None:
             await process.resize(*now)
-        return await Foreground(process, client, terminal, attached=True).run()
+        return await Foreground(process, client, terminal, attached=True, size_sent=now).run()

@@ -13,6 +13,7 @@ from exec_server.cli.durations import shown
 from exec_server.cli.exit_status import CliError, put
 from exec_server.cli.start import RunRequest, started
 from exec_server.cli.target import connected, detachable_url
+from exec_server.cli.terminal import size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.environments_file import ServerTarget
 from protocol.errors import InvalidRequest, SessionAttached
@@ -38,7 +39,16 @@ async def detach(target: ServerTarget, wanted: RunRequest, name: str, keep: floa
                     f"session {name} is kept for {shown(kept.keep)} already: leave --keep out, or name another session"
                 )
                 raise CliError(text)
-            process = await started(client, wanted, stdin=subprocess.DEVNULL, process_id=secrets.token_hex(4))
+            process = await started(
+                client,
+                wanted,
+                stdin=subprocess.DEVNULL,
+                process_id=secrets.token_hex(4),
+            window = size() if wanted.tty else None
+            process = await started(
+                client, wanted, stdin=subprocess.DEVNULL, process_id=secrets.token_hex(4), window=window
+            )
+            )
             await client.detach()
     try:
         put(f"{process.process_id}\n")

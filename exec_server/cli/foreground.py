@@ -37,12 +37,18 @@ class Foreground:
     """
 
     def __init__(
-        self, process: Process, client: ExecServerClient, terminal: LocalTerminal | None, attached: bool = False
+        self,
+        process: Process,
+        client: ExecServerClient,
+        terminal: LocalTerminal | None,
+        attached: bool = False,
+        size_sent: tuple[int, int] | None = None,
     ) -> None:
         self._process = process
         self._client = client
         self._terminal = terminal
         self._attached = attached
+        self._size_sent = size_sent
         self._connected = True
         self._leaving: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._told_to_end: int | None = None
@@ -130,6 +136,7 @@ class Foreground:
                 tell(f"the connection is gone ({event.reason}); reconnecting, ^C gives up")
             elif isinstance(event, Reconnected):
                 self._connected = True
+                self._resized.set()
                 if self._terminal is not None:
                     self._terminal.raw()
 
@@ -148,7 +155,9 @@ class Foreground:
         writes: deque[asyncio.Task[None]] = deque()
         try:
             while data := await reader.read():
-                if self._attached and self._terminal is not None and self._escaped(data):
+                last = self._before_leaving(data) if self._attached and self._terminal is not None else None
+                if last is not None:
+                    await self._finish_writes([*writes, asyncio.create_task(self._process.write(last))])
                     self._leave(0)
                     return
                 if len(writes) >= WRITES_AHEAD:
@@ -163,18 +172,26 @@ class Foreground:
         finally:
             await _end(list(writes))
 
+    async def _finish_writes(self, writes: list[asyncio.Task[None]]) -> None:
+        """What was typed before we leave arrives, if the program takes it in time."""
+        _, waiting = await asyncio.wait(writes, timeout=GRACE_S)
+        if waiting:
+            self._tell("the program does not read: some of what was typed may not have arrived")
+        await _end(writes)
+
     async def _input_ended(self) -> None:
         if self._terminal is not None:
             self._leave(128 + signal.SIGHUP)  # our terminal is gone
         elif not self._attached:
             await self._process.close_stdin()
 
-    def _escaped(self, data: bytes) -> bool:
-        for byte in data:
+    def _before_leaving(self, data: bytes) -> bytes | None:
+        """What was typed before the three ^] that leave; None where we stay."""
+        for at, byte in enumerate(data):
             self._escapes = self._escapes + 1 if byte == LEAVE else 0
             if self._escapes == 3:
-                return True
-        return False
+                return data[: max(0, at - 2)]
+        return None
 
     # -- signals ------------------------------------------------------------------------------------------------
 
@@ -216,14 +233,17 @@ class Foreground:
         self._resized.set()
 
     async def _pass_size(self) -> None:
-        last = size()
+        """Tell each new size: first that which our terminal has got since it was asked for the start."""
         while True:
+            now = size()
+            if now is not None and now != self._size_sent:
+                try:
+                    await self._process.resize(*now)
+                    self._size_sent = now
+                except TransportDisconnected:
+                    pass  # if there is a next connection, `_tell_cuts` has it told again
             await self._resized.wait()
             self._resized.clear()
-            now = size()
-            if now is not None and now != last:
-                await self._process.resize(*now)
-                last = now
 
 
 def shell_status(status: ExitStatus) -> int:

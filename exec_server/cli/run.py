@@ -15,7 +15,7 @@ from exec_server.cli.exit_status import NOT_RUN, USAGE, CliError, complain, outc
 from exec_server.cli.foreground import Foreground
 from exec_server.cli.start import RunRequest, started
 from exec_server.cli.target import TokenFile, Url, connected, target_of
-from exec_server.cli.terminal import LocalTerminal, interactive
+from exec_server.cli.terminal import LocalTerminal, interactive, size
 from exec_server.client.environments_file import ServerTarget
 
 VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "--keep")
@@ -121,5 +121,6 @@ def with_separator(argv: Sequence[str]) -> list[str]:
 async def _run(target: ServerTarget, wanted: RunRequest) -> int:
     async with connected(target) as client:
         terminal = LocalTerminal() if wanted.tty and os.isatty(0) else None
-        process = await started(client, wanted, stdin=subprocess.PIPE)
-        return await Foreground(process, client, terminal).run()
+        asked = size() if wanted.tty else None
+        process = await started(client, wanted, stdin=subprocess.PIPE, window=asked)
+        return await Foreground(process, client, terminal, size_sent=asked).run()

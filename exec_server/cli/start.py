@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from exec_server.cli.exit_status import NOT_RUN, CliError
-from exec_server.cli.terminal import size
 from exec_server.client.client import ExecServerClient
 from exec_server.client.process import Process
 from exec_server.client.start import INHERIT
@@ -25,9 +24,17 @@ class RunRequest(Struct, frozen=True):
     timeout: float | None
 
 
-async def started(client: ExecServerClient, wanted: RunRequest, stdin: int, process_id: str | None = None) -> Process:
-    """The command, started. Raises CliError where it cannot be, and else as `ExecServerClient.start`."""
-    rows, cols = (size() or (None, None)) if wanted.tty else (None, None)
+async def started(
+    client: ExecServerClient,
+    wanted: RunRequest,
+    stdin: int,
+    process_id: str | None = None,
+    window: tuple[int, int] | None = None,
+) -> Process:
+    """The command, started, on a terminal of this window (rows, columns). Raises CliError where it cannot be, and else as
+    `ExecServerClient.start`.
+    """
+    rows, cols = window or (None, None)
     try:
         return await client.start(
             wanted.argv,

@@ -90,6 +90,8 @@ class Process:
         self._collected: dict[str, list[bytes]] = {"stdout": [], "stderr": [], "pty": []}
         self._unanswered: deque[tuple[int, asyncio.Future[ProcessWriteResult]]] = deque()
         self._writing = asyncio.Lock()
+        self._writers: set[asyncio.Task[None]] = set()
+        self._feeding: asyncio.Task[None] | None = None
         self._write_prefix = uuid.uuid4().hex
         self._writes = 0
 
@@ -147,7 +149,21 @@ class Process:
 
         Writes are done in the order of their calls. What a cut leaves unanswered is sent again, and arrives once.
         Raises BrokenPipeError if standard input is closed, was never opened (`stdin=PIPE`), or the process has ended.
+
+        If this is cancelled, or times out, the write goes on: the process gets all of `data`, and later writes and the
+        end of the input come behind it. An error of the rest is raised by them.
         """
+        task = asyncio.create_task(self._write(bytes(data)))
+        self._writers.add(task)
+        task.add_done_callback(self._written)
+        await asyncio.shield(task)
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writers.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits has it; else the next write meets the same
+
+    async def _write(self, data: bytes) -> None:
         sent: list[asyncio.Future[ProcessWriteResult]] = []
         async with self._writing:
             for start in range(0, len(data), PIECE):
@@ -230,9 +246,12 @@ class Process:
         """Write `input`, close standard input, and read to the end; standard output and error.
 
         Of a process on a terminal all output is the first. Raises subprocess.TimeoutExpired after `timeout` seconds,
-        with the output so far; the process goes on, and nothing is lost if this is called again. That it does not read
-        its input is ignored.
+        with the output so far; the process goes on, its input is written on, and nothing is lost if this is called
+        again: without `input`, else ValueError is raised, as it has its input already. The same holds if this is
+        cancelled. That the process does not read its input is ignored.
         """
+        if self._feeding is not None and input:
+            raise ValueError("the process has its input already: call communicate() again without")
         try:
             async with asyncio.timeout(timeout):
                 await self._communicate(input)
@@ -242,22 +261,17 @@ class Process:
         return self._so_far()
 
     async def _communicate(self, input: bytes | None) -> None:
-        feeding = None
-        if input is not None or self._piped:
-            feeding = asyncio.create_task(self._feed(input or b""))
-        try:
-            while (event := await self._buffer.get(STREAMS)) is not None:
-                if isinstance(event, Gap):
-                    raise gap_error(event)
-                assert isinstance(event, Output)
-                self._collected[event.stream].append(event.data)
-            raise_if_lost(self._buffer)
-            if feeding is not None and feeding.done():
-                feeding.result()
-        finally:
-            if feeding is not None:
-                feeding.cancel()
-                await asyncio.wait([feeding])
+        if self._feeding is None and (input is not None or self._piped):
+            self._feeding = asyncio.create_task(self._feed(input or b""))
+            self._feeding.add_done_callback(_seen)
+        while (event := await self._buffer.get(STREAMS)) is not None:
+            if isinstance(event, Gap):
+                raise gap_error(event)
+            assert isinstance(event, Output)
+            self._collected[event.stream].append(event.data)
+        raise_if_lost(self._buffer)
+        if self._feeding is not None and self._feeding.done():
+            self._feeding.result()
 
     async def _feed(self, input: bytes) -> None:
         try:
@@ -280,6 +294,12 @@ class Process:
                 await self.kill()
             except (ExecServerError, TransportDisconnected):
                 pass  # there is nothing to kill any more
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """What it raised is raised by `communicate`, if that is still waited for."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _exit_in(entry: ProcessEntry) -> ExitStatus | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import AsyncIterator
+from typing import Literal
 
 from exec_server.client.errors import OutputGap
 from exec_server.client.event_buffer import ALL, STREAMS, EventBuffer, Queue
 from exec_server.client.events import Event, Failed, Gap, Output
-from exec_server.client.text import LINE_LIMIT, LineSplitter
+from exec_server.client.text import LINE_LIMIT, CutLine, LineSplitter, LineTooLong
 
 
 class OutputStream:
@@ -59,13 +60,37 @@ class OutputStream:
         return line
 
     async def lines(
-        self, encoding: str = "utf-8", errors: str = "replace", limit: int = LINE_LIMIT
+        self,
+        encoding: str = "utf-8",
+        errors: str = "replace",
+        limit: int = LINE_LIMIT,
+        too_long: Literal["raise", "cut"] = "raise",
     ) -> AsyncIterator[str]:
         r"""Lines of text without their ends (`\n` or `\r\n`), decoded whole; `encoding` has to be one whose `\n` is
-        that of ASCII. Raises LineTooLong for a line above `limit` bytes.
+        that of ASCII. A line above `limit` bytes raises LineTooLong, which ends this; with `too_long="cut"` it is a
+        CutLine, a str that has its first `limit` bytes and knows how many are missing, and the next line follows.
         """
-        while line := await self.readline(limit):
+        while True:
+            try:
+                line = await self.readline(limit)
+            except LineTooLong as error:
+                if too_long == "raise":
+                    raise
+                missing = await self._skip_line()
+                yield CutLine.of(codecs.getincrementaldecoder(encoding)(errors).decode(error.beginning), missing)
+                continue
+            if not line:
+                return
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode(encoding, errors)
+
+    async def _skip_line(self) -> int:
+        """Drop the rest of a line, as it comes; how many bytes."""
+        size, ended = self._splitter.skip()
+        while not ended and (chunk := await self._buffered_chunk()):
+            self._splitter.feed(chunk)
+            more, ended = self._splitter.skip()
+            size += more
+        return size
 
     async def text(self, encoding: str = "utf-8", errors: str = "replace") -> AsyncIterator[str]:
         """Text as it comes. A character that is cut between two chunks is given whole, with the later one."""

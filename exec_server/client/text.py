@@ -7,7 +7,29 @@ LINE_LIMIT = 1 << 20
 
 
 class LineTooLong(ValueError):
-    """A line has more bytes than the limit. Reading goes on behind what was skipped, in the same line."""
+    """A line has more bytes than the limit. Reading goes on behind what was skipped, in the same line.
+
+    `beginning`: what was skipped, in bytes the limit.
+    """
+
+    def __init__(self, message: str, beginning: bytes = b"") -> None:
+        super().__init__(message)
+        self.beginning = beginning
+
+
+class CutLine(str):
+    """The beginning of a line that was longer than the limit; `missing`: how many bytes of it follow that nobody gets,
+    its end not counted.
+    """
+
+    missing: int
+
+    @classmethod
+    def of(cls, text: str, missing: int) -> CutLine:
+        """A line that was cut."""
+        line = cls(text)
+        line.missing = missing
+        return line
 
 
 class LineSplitter:
@@ -27,9 +49,10 @@ class LineSplitter:
         """
         end = self._rest.find(b"\n", self._searched)
         if (end if end >= 0 else len(self._rest)) > limit:
+            beginning = bytes(self._rest[:limit])
             del self._rest[:limit]
             self._searched = 0
-            raise LineTooLong(f"a line is longer than {limit} bytes")
+            raise LineTooLong(f"a line is longer than {limit} bytes", beginning)
         if end < 0:
             self._searched = len(self._rest)
             return None
@@ -37,6 +60,14 @@ class LineSplitter:
         del self._rest[: end + 1]
         self._searched = 0
         return line
+
+    def skip(self) -> tuple[int, bool]:
+        """Drop what there is of a line: how many bytes, its end not counted, and whether that was there."""
+        end = self._rest.find(b"\n")
+        size = len(self._rest) if end < 0 else end
+        del self._rest[: len(self._rest) if end < 0 else end + 1]
+        self._searched = 0
+        return size, end >= 0
 
     def last(self) -> bytes:
         """What is left at the end of the stream: a line without an end, or nothing."""

@@ -10,10 +10,13 @@ import struct
 import subprocess
 import termios
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exec_server.cli.exit_status import tell
+from exec_server.cli.foreground import Foreground
+from exec_server.client.errors import TransportDisconnected
 from exec_server.printable import printable
 from exec_server.server.logs import TextFormatter
 from tests.exec_server.cli.commands import PROGRAM, Done, environ, one_line, typed
@@ -158,3 +161,49 @@ async def test_left_out_lines_are_text(server: Program, tmp_path: Path) -> None:
     done = await typed(server.url, "cp", "-r", f":{tmp_path}/d", str(tmp_path / "here"))
     assert done.status == 1
     assert r"a\x1b]0;X\x07" in one_line(done.stderr)
+
+
+async def test_what_was_typed_before_leaving_arrives(server: Program, tmp_path: Path) -> None:
+    """Lost: the last line that was typed, where it came in one piece with ^]^]^]."""
+    env = environ(server.url, XDG_STATE_HOME=str(tmp_path))
+    script = f"echo ready; read x; echo got $x > {tmp_path}/typed"
+    done = await typed(server.url, "run", "--detach", "--tty", "--", "sh", "-c", script, env=env)
+    process_id = done.stdout.decode().strip()
+    ours, theirs = pty.openpty()
+    attach = await asyncio.create_subprocess_exec(
+        *PROGRAM, "attach", process_id, env=env, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    shown = b""
+    while b"ready" not in shown:
+        shown += await asyncio.to_thread(os.read, ours, 4096)
+    os.write(ours, b"hello\n\x1d\x1d\x1d")
+    assert await asyncio.wait_for(attach.wait(), PATIENCE_S) == 0
+    os.close(ours)
+    os.close(theirs)
+    assert (await typed(server.url, "wait", process_id, env=env)).status == 0
+    assert (tmp_path / "typed").read_text() == "got hello\n"
+
+
+async def test_a_size_that_changes_during_a_start_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost: the size of a window that was changed while the start was on its way, and one that a cut has lost."""
+    sizes = [(50, 132), (50, 132), (60, 140)]
+    told: list[tuple[int, int]] = []
+    arrived = asyncio.Event()
+
+    class Cut:
+        async def resize(self, rows: int, cols: int) -> None:
+            told.append((rows, cols))
+            if len(told) == 1:
+                foreground._resized.set()
+                raise TransportDisconnected("cut")
+            if len(told) == 3:
+                arrived.set()
+            foreground._resized.set()
+
+    monkeypatch.setattr("exec_server.cli.foreground.size", lambda: sizes.pop(0) if sizes else (60, 140))
+    process: Any = Cut()
+    foreground = Foreground(process, process, None, size_sent=(24, 80))
+    passing = asyncio.create_task(foreground._pass_size())
+    await asyncio.wait_for(arrived.wait(), PATIENCE_S)
+    passing.cancel()
+    assert told == [(50, 132), (50, 132), (60, 140)]

@@ -6,11 +6,12 @@ import asyncio
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from exec_server import Closed, ExecServerClient, Exited, Output, connect_websocket
-from exec_server.client.text import LineTooLong
+from exec_server.client.text import CutLine, LineTooLong
 from protocol.errors import ExecServerError, InvalidParams, InvalidRequest, SpawnError, UnknownProcess
 from protocol.process import ProcessListParams, ProcessListResult
 from tests.support.program import Program, alive, eventually, marker, running
@@ -254,9 +255,9 @@ async def test_a_timeout_of_run_keeps_the_output_and_kills(one_client: ExecServe
 async def test_a_timeout_of_communicate_loses_nothing(one_client: ExecServerClient) -> None:
     process = await one_client.start(sh("echo one; read x; echo two"), stdin=subprocess.PIPE)
     with pytest.raises(subprocess.TimeoutExpired) as expired:
-        await process.communicate(timeout=0)
+        await process.communicate(b"\n", timeout=0)
     assert expired.value.output in (b"", b"one\n")
-    assert await process.communicate(b"\n") == (b"one\ntwo\n", b"")
+    assert await process.communicate() == (b"one\ntwo\n", b"")
 
 
 async def test_a_cancelled_run_kills(one_client: ExecServerClient) -> None:
@@ -311,3 +312,50 @@ async def test_any_request_can_be_made(one_client: ExecServerClient) -> None:
     with pytest.raises(ExecServerError):
         await one_client.call(ProcessListParams(session_id="unknown"))
     assert alive(os.getpid())
+
+
+async def test_input_is_given_once(one_client: ExecServerClient) -> None:
+    """Lost: the rest of the input, without a word."""
+    process = await one_client.start(["sh", "-c", "read go; wc -c"], stdin=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        await process.communicate(b"x" * 3_000_000, timeout=0.05)
+    with pytest.raises(ValueError, match="its input already"):
+        await process.communicate(b"x" * 3_000_000)
+    await process.kill()
+
+
+async def test_communicate_goes_on_where_it_was_given_up(one_client: ExecServerClient, tmp_path: Path) -> None:
+    """Lost: the rest of the input, without a word."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    process = await one_client.start(["sh", "-c", 'read go < "$0"; wc -c', str(gate)], stdin=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        await process.communicate(b"x" * 2_200_000, timeout=0.05)
+    cancelled = asyncio.create_task(process.communicate())
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    gate.write_text("go\n")
+    assert (await process.communicate())[0].strip() == b"2200000"
+
+
+async def test_a_write_that_was_cancelled_is_whole(one_client: ExecServerClient, tmp_path: Path) -> None:
+    """Lost: an unknown part of the input."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    process = await one_client.start(["sh", "-c", 'read go < "$0"; wc -c', str(gate)], stdin=subprocess.PIPE)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(process.write(b"x" * 3_000_000), 0.05)
+    gate.write_text("go\n")
+    await process.write(b"y")
+    await process.close_stdin()
+    assert (await process.communicate())[0].strip() == b"3000001"
+
+
+async def test_lines_that_are_too_long_are_cut_and_the_next_follow(one_client: ExecServerClient) -> None:
+    """Lost: everything behind one long line."""
+    script = "echo first; head -c 119000 /dev/zero | tr '\\0' y; echo; echo second; head -c 3000 /dev/zero | tr '\\0' z"
+    process = await one_client.start(sh(script))
+    lines = [line async for line in process.stdout.lines(limit=1000, too_long="cut")]
+    assert lines == ["first", "y" * 1000, "second", "z" * 1000]
+    assert [line.missing for line in lines if isinstance(line, CutLine)] == [118_000, 2000]
