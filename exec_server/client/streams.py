@@ -33,13 +33,19 @@ class OutputStream:
             yield chunk
 
     async def read(self, n: int = -1) -> bytes:
-        """Up to `n` bytes, as soon as there are any; all to the end with -1; `b""` at the end."""
+        """Up to `n` bytes, as soon as there are any; all to the end with -1; `b""` at the end. What had come before an
+        OutputGap is given by the next call.
+        """
         if n == 0:
             return b""
         if n < 0:
             parts = []
-            while chunk := await self._next():
-                parts.append(chunk)
+            try:
+                while chunk := await self._next():
+                    parts.append(chunk)
+            except OutputGap:
+                self._splitter.feed(b"".join(parts))
+                raise
             return b"".join(parts)
         chunk = await self._next()
         if len(chunk) > n:

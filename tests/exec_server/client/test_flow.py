@@ -7,10 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from exec_server import ExecServerClient, Failed, Missed, Output
+from exec_server import Closed, ExecServerClient, Failed, Missed, Output, OutputGap
 from exec_server.client.demultiplexer import EVENTS_KEPT
 from exec_server.client.event_buffer import ALL, BOUND, EVENT_COST, HOLD_FROM, EventBuffer
 from exec_server.client.events import Gap
+from exec_server.client.streams import OutputStream
 from tests.support.program import eventually
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +57,18 @@ def test_streams_of_an_inbox_keep_their_order_among_each_other() -> None:
     assert buffer.size == 0
     buffer.put([Failed("p", "gone", "processLost"), one])
     assert buffer.take(["stdout"]) is None
+
+
+async def test_a_gap_takes_nothing_of_what_came_before_it() -> None:
+    """Lost: all output before a gap, for who reads everything at once."""
+    buffer = EventBuffer()
+    stream = OutputStream(buffer, "stdout")
+    buffer.put([Output("p", 1, "stdout", 0, b"before"), Gap("p", 2, 2, 5), Output("p", 3, "stdout", 11, b" after")])
+    buffer.put([Closed("p", 4)])
+    with pytest.raises(OutputGap, match="5 bytes"):
+        await stream.read()
+    assert await stream.read() == b"before after"
+    assert await stream.read() == b""
 
 
 async def test_all_events_of_a_client(one_client: ExecServerClient) -> None:
