@@ -44,10 +44,7 @@ async def detach(target: ServerTarget, wanted: RunRequest, name: str, keep: floa
                 wanted,
                 stdin=subprocess.DEVNULL,
                 process_id=secrets.token_hex(4),
-            window = size() if wanted.tty else None
-            process = await started(
-                client, wanted, stdin=subprocess.DEVNULL, process_id=secrets.token_hex(4), window=window
-            )
+                window=size() if wanted.tty else None,
             )
             await client.detach()
     try:

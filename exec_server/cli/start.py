@@ -31,8 +31,8 @@ async def started(
     process_id: str | None = None,
     window: tuple[int, int] | None = None,
 ) -> Process:
-    """The command, started, on a terminal of this window (rows, columns). Raises CliError where it cannot be, and else as
-    `ExecServerClient.start`.
+    """The command, started, on a terminal of this window (rows, columns). Raises CliError where it cannot be, and
+    else as `ExecServerClient.start`.
     """
     rows, cols = window or (None, None)
     try:
