@@ -102,7 +102,7 @@ async def tell_cuts(events: AsyncIterator[object]) -> None:
 async def running_server() -> AsyncIterator[str]:
     """A server on a free port; its URL, from the first line it prints."""
     server = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "exec_server", "--listen", "ws://127.0.0.1:0", stdout=PIPE
+        sys.executable, "-P", "-m", "exec_server", "--listen", "ws://127.0.0.1:0", stdout=PIPE
     )
     assert server.stdout is not None
     try:

@@ -7,14 +7,19 @@ for, and `fs-helper` at every sandboxed request; so these two are told apart bef
 
 from __future__ import annotations
 
-import signal
 import sys
 
-from exec_server.standard_fds import fill_standard_fds
+from exec_server.safe_path import make_safe
 
 
 def main() -> None:
     """Run the subcommand that the command line names; exits with its status."""
+    make_safe()
+    # Only now, since they are looked up as well.
+    import signal
+
+    from exec_server.standard_fds import fill_standard_fds
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # who can clean up asks to be told; the others just end
     fill_standard_fds()

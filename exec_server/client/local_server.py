@@ -34,7 +34,8 @@ async def spawn_local_server(
     ours = command is None
     if command is None:
         encoding = encoding or "msgpack"
-        command = [sys.executable, "-m", "exec_server", "--listen", "stdio://", "--encoding", encoding]
+        # -P: not the current folder's modules (https://docs.python.org/3/using/cmdline.html#cmdoption-P).
+        command = [sys.executable, "-P", "-m", "exec_server", "--listen", "stdio://", "--encoding", encoding]
     try:
         # ^C is for the client, which ends its server. Another command may need the terminal: for a password.
         server = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, start_new_session=ours)

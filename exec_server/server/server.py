@@ -36,6 +36,7 @@ from actors.session import audit
 from actors.system.child.table import CHILDREN
 from actors.system.http.client import HTTP_THREAD
 from actors.system.pool import FILE_POOL
+from actors.system.sandbox.probe import program as bubblewrap_program
 from exec_server.server import fd_usage
 from exec_server.server.config import Config
 from exec_server.server.environment_info import environment_info
@@ -116,6 +117,7 @@ class Server:
         # Loading them takes descriptors, of which a crowd of clients may leave none.
         importlib.import_module("actors.session.actor")
         FILE_POOL.submit(preload)
+        bubblewrap_program()  # before a command can put another one into PATH
         self._due = time.monotonic()
         self._look()
 

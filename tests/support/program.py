@@ -107,7 +107,7 @@ def command(*flags: str) -> list[str]:
 @contextlib.contextmanager
 def launched(argv: Sequence[str], **popen: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A subprocess that does not outlive the block, whatever happens."""
-    with subprocess.Popen(argv, cwd=ROOT, **popen) as process:
+    with subprocess.Popen(argv, **{"cwd": ROOT, **popen}) as process:
         try:
             yield process
         finally:

@@ -32,8 +32,9 @@ _CORE: Final = frozenset(
 )
 """What `inherit: "core"` takes: who and where one is, and how text is encoded."""
 _DEFAULT_EXCLUDES: Final = ("*KEY*", "*SECRET*", "*TOKEN*")
-_NEVER_INHERITED: Final = re.compile(r"EXEC_SERVER_|LISTEN_|WATCHDOG_|NOTIFY_SOCKET\Z")
-"""Ours, and what systemd means for the server alone (sd_notify(3), sd_listen_fds(3))."""
+_NEVER_INHERITED: Final = re.compile(r"EXEC_SERVER_|LISTEN_|WATCHDOG_|OTEL_|NOTIFY_SOCKET\Z")
+"""Ours, and what systemd means for the server alone (sd_notify(3), sd_listen_fds(3)), and where it sends its traces,
+which `OTEL_EXPORTER_OTLP_HEADERS` has the password for."""
 
 
 class EnvironmentPolicy(Protocol):

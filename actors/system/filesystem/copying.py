@@ -54,13 +54,17 @@ def copy(params: CopyParams) -> Empty:
 
 
 def copy_file(source: str, found: Location, destination: str, target: Location) -> None:
-    """Content and mode of one file; onto itself, under whatever name, nothing happens. Raises OSError."""
+    """Content and mode of one file; onto itself, under whatever name, nothing happens. Raises OSError.
+
+    As with cp(1), the copy has no set-user-ID and set-group-ID bits: it may belong to another user, the server's.
+    """
     with errors_about(source):
         fd = open_located(source, found)
     try:
         status = os.fstat(fd)
         if target.status is None or not os.path.samestat(status, target.status):
-            put(destination, target, status.st_size, lambda new: _copy_content(fd, new), status.st_mode)
+            mode = status.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
+            put(destination, target, status.st_size, lambda new: _copy_content(fd, new), mode)
     finally:
         os.close(fd)
 

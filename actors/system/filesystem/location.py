@@ -76,6 +76,7 @@ def _followed(folder: int, name: str, follow: bool) -> Iterator[Location]:
                 break
             if not follow:
                 raise os_error(errno.ELOOP)
+            _check_planted(folder, status)
             head, tail = os.path.split(os.readlink(name, dir_fd=folder))
             inner = os.open(head or ".", _FOLDER, dir_fd=folder)
             os.close(folder)
@@ -85,6 +86,16 @@ def _followed(folder: int, name: str, follow: bool) -> Iterator[Location]:
         yield Location(folder, name, status)
     finally:
         os.close(folder)
+
+
+def _check_planted(folder: int, link: os.stat_result) -> None:
+    """Raise EACCES for a link that another user may have put where we look: in a sticky folder that all may write to,
+    unless it is ours or the folder's owner's. The rule of fs.protected_symlinks (proc_sys_fs(5)), whatever that is set
+    to: the kernel cannot apply it to links that are read here."""
+    around = os.fstat(folder)
+    shared = stat.S_ISVTX | stat.S_IWOTH
+    if around.st_mode & shared == shared and link.st_uid not in (os.geteuid(), around.st_uid):
+        raise os_error(errno.EACCES)
 
 
 def os_error(code: int) -> OSError:

@@ -1,13 +1,17 @@
-"""Whether bwrap works on this machine: looked up and tried out once, when the first sandbox is asked for. Blocks."""
+"""Whether bwrap works on this machine: looked up once, as the server starts, and tried out once, when the first sandbox
+is asked for. Blocks.
+
+A command may write to folders that are in PATH, in its workspace for one. So PATH is looked at before there is any, and
+a program counts only where nobody but root and the server's user could have put it."""
 
 from __future__ import annotations
 
 import os
 import platform
-import shutil
 import stat
 import subprocess
 import threading
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from actors.system.child.table import CHILDREN
@@ -35,36 +39,74 @@ _lock = threading.Lock()
 _found: dict[str, Bubblewrap | str] = {}
 
 
+@lru_cache(maxsize=1)
+def program() -> str | None:
+    """The canonical path of the bwrap that counts, None where there is none; the first call looks it up for good."""
+    return next((path for path in _candidates() if _replaceable(path) is None), None)
+
+
 def bubblewrap() -> Bubblewrap:
     """The bwrap of this machine; the first call tries it out, up to 10 s. Raises SandboxUnsupported, which says what
-    is missing and how to have it. A bwrap that is installed later is found; one that does not work is tried once.
+    is missing and how to have it. One that is installed later is found by the next server.
     """
-    program = shutil.which("bwrap")
-    if program is None:
-        raise SandboxUnsupported("there is no bwrap in the server's PATH; install the package bubblewrap")
+    path = program()
+    if path is None:
+        raise SandboxUnsupported(_missing())
     with _lock:
-        if program not in _found:
-            _found[program] = _tried(program)
-        found = _found[program]
+        if path not in _found:
+            _found[path] = _tried(path)
+        found = _found[path]
     if isinstance(found, str):
         raise SandboxUnsupported(found)
     return found
 
 
-def _tried(program: str) -> Bubblewrap | str:
+def _candidates() -> list[str]:
+    """Canonical paths of the programs named bwrap in PATH. A relative folder there is not looked into."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    paths = [os.path.join(folder, "bwrap") for folder in folders if os.path.isabs(folder)]
+    return [os.path.realpath(path) for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)]
+
+
+def _replaceable(path: str) -> str | None:
+    """The file, or the folder above it, that another user can change; None where there is none."""
+    at = path
+    while True:
+        try:
+            status = os.stat(at)
+        except OSError:
+            return at
+        shared = status.st_mode & (0o002 if status.st_gid == 0 else 0o022)
+        # In a sticky folder nobody can replace what belongs to another.
+        sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.geteuid()) or (shared and not sticky):
+            return at
+        if at == "/":
+            return None
+        at = os.path.dirname(at)
+
+
+def _missing() -> str:
+    for path in _candidates():
+        if (changeable := _replaceable(path)) is not None:
+            return f"{path} is not run, since another user can change {changeable}; install the package bubblewrap"
+    return "the server has found no bwrap in its PATH as it started; install the package bubblewrap and restart it"
+
+
+def _tried(path: str) -> Bubblewrap | str:
     architecture = seccomp.ARCHITECTURES.get(platform.machine())
     if architecture is None:
         known = " and ".join(seccomp.ARCHITECTURES)
         return f"system calls can be filtered on {known} only, and this is {platform.machine()}"
-    failure = _failure(program)
+    failure = _failure(path)
     if failure is not None:
-        return f"{program} cannot make its namespaces here: {failure}; {_remedy()}"
-    return Bubblewrap(program, architecture, _kernel_files())
+        return f"{path} cannot make its namespaces here: {failure}; {_remedy()}"
+    return Bubblewrap(path, architecture, _kernel_files())
 
 
-def _failure(program: str) -> str | None:
+def _failure(path: str) -> str | None:
     """What bwrap says where it does not work."""
-    argv = [program, *NAMESPACES, "--unshare-net", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+    argv = [path, *NAMESPACES, "--unshare-net", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
     argv += ["--dev", "/dev", "--proc", "/proc", "--perms", "0555", "--tmpfs", "/tmp", "--remount-ro", "/tmp"]
     try:
         with CHILDREN.spawning():  # nobody else may reap it

@@ -63,10 +63,12 @@ class ResolvedPath(NamedTuple):
     first_missing: str | None
 
 
-def resolve(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterable[str]) -> ResolvedRules:
+def resolve(
+    sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterable[str], protected: Iterable[str] = ()
+) -> ResolvedRules:
     """The rules that the entries come to. `runtime` are canonical directories of the server's own code, which can be
-    read unless denied, and never written. Raises SandboxUnsupported where the entries cannot be enforced, and
-    InvalidParams for a path that is none.
+    read unless denied; `protected` is whatever else the server may load or execute. Neither is ever written. Raises
+    SandboxUnsupported where the entries cannot be enforced, and InvalidParams for a path that is none.
     """
     if len(file_system.entries) > _MOST_ENTRIES:
         raise SandboxUnsupported(f"more than {_MOST_ENTRIES} entries")
@@ -76,6 +78,8 @@ def resolve(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterab
         raise SandboxUnsupported(f"entries for more than {_MOST_PATHS} paths")
     deadline = time.monotonic() + LOOK_S
     walked = [(walk(path, deadline), access, entry) for path, access, entry in wanted]
+    runtime, protected = list(runtime), list(protected)
+    _check_code(walked, {*runtime, *protected})
     rules = Rules(Rule(found.path, "write", found.kind) for found, access, _ in walked if _grants(found, access))
     _check_links(walked, rules)
     for found, access, _ in walked:
@@ -88,6 +92,9 @@ def resolve(sandbox: Sandbox, file_system: RestrictedFileSystem, runtime: Iterab
     _protect_metadata(rules, {found.path for found, _, _ in walked}, walked)
     for path in runtime:
         if rules.access(path) in ("write", None):
+            rules.add(Rule(path, "read"))
+    for path in protected:
+        if rules.access(path) == "write":
             rules.add(Rule(path, "read"))
     links = {link for found, access, _ in walked if access != "deny" for link in found.links}
     return ResolvedRules(rules, sorted(link for link in links if rules.access(link.path) is None))
@@ -196,6 +203,13 @@ def _check_links(walked: Iterable[tuple[ResolvedPath, Access, Entry]], writable:
                     f"the entry for {found.path} ({access}) goes through the symbolic link {link.path}, "
                     "which a sandboxed command could replace"
                 )
+
+
+def _check_code(walked: Iterable[tuple[ResolvedPath, Access, Entry]], code: set[str]) -> None:
+    for found, access, _ in walked:
+        for path in code:
+            if access == "write" and (found.path == path or is_inside(found.path, path)):
+                raise SandboxUnsupported(f"{found.path} cannot be writable: the server runs code from {path}")
 
 
 def _check_ours(path: str, access: Access) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
 import sysconfig
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,7 +42,7 @@ def sandbox_spec(sandbox: Sandbox, permissions: ManagedPermissions) -> SandboxSp
     rules: Rules | None = None
     links: list[Link] = []
     if isinstance(permissions.file_system, RestrictedFileSystem):
-        rules, links = resolve(sandbox, permissions.file_system, runtime())
+        rules, links = resolve(sandbox, permissions.file_system, runtime(), protected(found.program))
         rules = _with_mount_points(rules, held)
     return SandboxSpec(
         found.program,
@@ -85,6 +87,22 @@ def runtime() -> tuple[str, ...]:
     if sys.prefix != sys.base_prefix:
         paths.append(sys.prefix)
     return tuple(sorted({os.path.realpath(path) for path in paths if path and os.path.exists(path)}))
+
+
+@lru_cache(maxsize=1)
+def protected(bwrap: str) -> tuple[str, ...]:
+    """Canonical paths of all else that this server may ever import or execute by itself: where modules are looked up,
+    the folders of the interpreter, of the program that was called and of bwrap."""
+    paths = [*sys.path, *(str(each) for module in list(sys.modules.values()) for each in _folders_of(module))]
+    paths += [os.path.dirname(each) for each in (sys.executable, interpreter(), os.path.abspath(sys.argv[0]), bwrap)]
+    if site.ENABLE_USER_SITE:
+        paths.append(site.getusersitepackages())
+    return tuple(sorted({os.path.realpath(path) for path in paths if os.path.exists(path or ".")}))
+
+
+def _folders_of(module: object) -> Iterable[object]:
+    path = getattr(module, "__path__", ())
+    return path if isinstance(path, Iterable) else ()
 
 
 def import_path() -> list[str]:
