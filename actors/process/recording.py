@@ -12,16 +12,22 @@ import json
 import logging
 import os
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from actors.base.log_context import session_tag
 from actors.system import clock
 from protocol.errors import SpawnError
 
 log = logging.getLogger("exec_server.recording")
 
+MOST_BYTES = 1 << 30
+"""Bytes of one recording; more ends it."""
+LEAST_FREE = 64 << 20
+"""Bytes that recordings leave free on their disk: whoever prints without end must not fill it for others."""
 WAITING_LIMIT = 8 << 20
 """Bytes that may wait for the disk; more ends the recording."""
 
@@ -119,10 +125,14 @@ class Recording:
                         self._close_file()
                     return
             try:
-                _write_all(self._fd, data)
+                reason = _no_room(self._fd, len(data))
+                if reason is None:
+                    _write_all(self._fd, data)
             except OSError as error:
+                reason = error.strerror or str(error)
+            if reason is not None:
                 with self._lock:
-                    self._give_up(error.strerror or str(error))
+                    self._give_up(reason)
 
     def _close_file(self) -> None:
         if self._fd >= 0:
@@ -139,6 +149,19 @@ def wait_until_written(seconds: float) -> bool:
         return _OPEN_CHANGED.wait_for(lambda: not _OPEN, seconds)
 
 
+def _no_room(fd: int, size: int) -> str | None:
+    """Why so many bytes are not to be added to a recording. Raises OSError."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    if found.st_size + size > MOST_BYTES:
+        return f"it would have more than {MOST_BYTES} bytes"
+    disk = os.fstatvfs(fd)
+    if disk.f_bavail * disk.f_frsize < size + LEAST_FREE:
+        return f"the disk has less than {LEAST_FREE} bytes left"
+    return None
+
+
 def _write_all(fd: int, data: bytes | bytearray) -> None:
     """Raises OSError, and then the file still ends with a whole line."""
     written = 0
@@ -153,10 +176,11 @@ def _write_all(fd: int, data: bytes | bytearray) -> None:
 
 
 def recording_path(folder: str, session_id: str, process_id: str) -> str:
-    """A name of its own in `folder` for each process: when, which session, which process."""
+    """A name of its own in `folder` for each process: when, which session (the beginning of its tag in the logs), which
+    process."""
     when = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     shown = re.sub(r"[^A-Za-z0-9._-]+", "_", process_id)[:64] or "process"
-    return os.path.join(folder, f"{when}-{session_id[:8]}-{time.monotonic_ns() % 10**9:09d}-{shown}.cast")
+    return os.path.join(folder, f"{when}-{session_tag(session_id)[:8]}-{time.monotonic_ns() % 10**9:09d}-{shown}.cast")
 
 
 def header(argv: list[str], env: dict[str, str], rows: int, cols: int) -> dict[str, Any]:
