@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from transport.interface import Drained, InputEnded, MessagesArrived, TransportClosed, TransportEvent
+from transport.interface import Drained, InputEnded, Kind, MessagesArrived, TransportClosed, TransportEvent
 
 INBOX_MESSAGES: Final = 256
 INBOX_BYTES: Final = 4 * 1024 * 1024
@@ -24,6 +24,23 @@ Defer = Callable[[Callable[[], None]], object]
 """Calls a callback once, at the end of this turn of the loop."""
 
 
+class Pieces:
+    """A message that is made piece by piece, of about `size` bytes."""
+
+    def __init__(self, pieces: Iterator[bytes], size: int) -> None:
+        self._pieces = pieces
+        self.left = size
+        """Bytes of it that are still to be made, as near as can be told."""
+
+    def next(self) -> tuple[bytes, int]:
+        """The next piece, an empty one at the end, and how many of the bytes that it was to have are made with it.
+        Raises whatever its maker does."""
+        piece = next(self._pieces, b"")
+        made = min(len(piece), self.left) if piece else self.left
+        self.left -= made
+        return piece, made
+
+
 class BufferedTransport:
     """Inbox and events of one connection. See `transport.interface.Transport` for what each method promises.
 
@@ -35,8 +52,9 @@ class BufferedTransport:
     resumable: bool = True
     watches: str | None = None
 
-    def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, defer: Defer | None) -> None:
-        self.peer = peer
+    def __init__(self, kind: Kind, address: str, loop: asyncio.AbstractEventLoop, defer: Defer | None) -> None:
+        self.kind = kind
+        self.address = address
         self._loop = loop
         self._defer: Defer = loop.call_soon if defer is None else defer
         self._notify: Notify | None = None
@@ -52,6 +70,11 @@ class BufferedTransport:
         self._mark: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         """Of closing, or of what a carrier has before that."""
+
+    @property
+    def peer(self) -> str:
+        """See `Transport.peer`."""
+        return f"exec-server {self.kind} {self.address}".rstrip()
 
     def open(self, notify: Notify) -> None:
         """Begin to deliver events; what came earlier is told at the end of this turn."""
@@ -73,6 +96,10 @@ class BufferedTransport:
             self._read_on_due = True
             self._loop.call_soon(self._read_on_now)
         return taken
+
+    def passed_fds(self, message: bytes) -> tuple[int, ...]:
+        """None: see `Transport.passed_fds`."""
+        return ()
 
     def buffered(self) -> int:
         """See `Transport.buffered`."""

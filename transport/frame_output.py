@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
+from transport.base import Pieces
 from transport.framing.websocket import FIN, TEXT, frame_header
 
 FRAGMENT_ABOVE: Final = 4 * 1024 * 1024
@@ -39,11 +40,11 @@ class FrameOutput:
         self.opcode = TEXT
         """Of the messages."""
         self.pending = 0
-        """Bytes that are not given to the socket; of what is made piece by piece, none."""
+        """Bytes that are not given to the socket."""
         self.handed = 0
         """Bytes given to the socket so far."""
         self._out: list[bytes] = []
-        self._waiting: deque[bytes | Iterator[bytes]] = deque()
+        self._waiting: deque[bytes | Pieces] = deque()
         self._offset = 0  # into the first of _waiting, if that is bytes
         self._fragmenting = False  # its first frame is out
 
@@ -82,9 +83,10 @@ class FrameOutput:
         if self.pending > WRITE_AT_ONCE and not self._waiting:
             self.write()
 
-    def pieces(self, pieces: Iterator[bytes]) -> None:
+    def pieces(self, pieces: Pieces) -> None:
         """Queue a message that is made as the peer takes it."""
         self._waiting.append(pieces)
+        self.pending += pieces.left
 
     def raw(self, buffer: bytes) -> None:
         """Queue bytes as they are, ahead of messages that wait."""
@@ -124,7 +126,8 @@ class FrameOutput:
 
     def drop_waiting(self) -> None:
         """Forget the messages that wait."""
-        self.pending -= sum(len(each) for each in self._waiting if isinstance(each, bytes)) - self._offset
+        left = (len(each) if isinstance(each, bytes) else each.left for each in self._waiting)
+        self.pending -= sum(left) - self._offset
         self._waiting.clear()
         self._offset = 0
 
@@ -145,13 +148,14 @@ class FrameOutput:
             self._waiting.popleft()
         return len(piece)
 
-    def _pull_piece(self, pieces: Iterator[bytes]) -> int | None:
+    def _pull_piece(self, pieces: Pieces) -> int | None:
         """Put the next piece out; its size, 0 at the end of the message, None if its maker failed."""
         try:
-            piece = next(pieces, b"")
+            piece, made = pieces.next()
         except Exception as error:
             self._on_failure(error)
             return None
+        self.pending -= made
         if piece:
             self._put_frame(piece, last=False)
         else:

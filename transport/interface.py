@@ -7,7 +7,7 @@ by calling `notify` with one of the events below, never from within a call of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -48,14 +48,17 @@ class ProbeAnswered(msgspec.Struct, frozen=True, gc=False):
     """The peer has answered the probe, or any byte came in since it was sent."""
 
 
+Kind = Literal["websocket", "stdio", "memory"]
+
 TransportEvent = MessagesArrived | Drained | InputEnded | TransportClosed | ProbeAnswered
 
 
 class Transport(Protocol):
     """One connection. All methods are called on the loop, and none of them blocks."""
 
-    peer: str
-    """For error texts and logs: `exec-server websocket 127.0.0.1:4711`, `exec-server stdio`."""
+    kind: Kind
+    address: str
+    """Who is at the other end, `127.0.0.1:4711`; empty where there is only one."""
     subprotocol: str | None
     """The subprotocol that was chosen, if any, which decides the encoding: on a WebSocket the client chooses it, on
     stdio whoever starts the server."""
@@ -63,6 +66,10 @@ class Transport(Protocol):
     """The `observeId` that its client may watch, and nothing else; None: it may do everything."""
     resumable: bool
     """False where a cut connection cannot come back (stdio): its session ends with it."""
+
+    @property
+    def peer(self) -> str:
+        """Both, for error texts and logs: `exec-server websocket 127.0.0.1:4711`, `exec-server stdio`."""
 
     def open(self, notify: Callable[[TransportEvent], None]) -> None:
         """Begin to deliver events. Called once, by whoever made the bridge."""
@@ -75,12 +82,18 @@ class Transport(Protocol):
         """Queue one whole message. It is written at the end of this turn of the loop, with all others of the
         turn."""
 
-    def send_pieces(self, pieces: Iterator[bytes]) -> None:
-        """Queue one message that is made piece by piece as the peer takes it; what is sent later waits behind
-        it."""
+    def send_pieces(self, pieces: Iterator[bytes], size: int = 0) -> None:
+        """Queue one message that is made piece by piece as the peer takes it; what is sent later waits behind it.
+
+        `size` is about how many bytes it will have, which count as buffered until they are made.
+        """
+
+    def passed_fds(self, message: bytes) -> tuple[int, ...]:
+        """The descriptors that came beside a message that was taken, as with SCM_RIGHTS (unix(7)). Only a client in
+        this process has a way to send some."""
 
     def buffered(self) -> int:
-        """Bytes accepted by `send` and not yet handed to the kernel."""
+        """Bytes accepted by `send` and `send_pieces` and not yet handed to the kernel."""
 
     def call_when_below(self, mark: int) -> None:
         """Send `Drained` once, when `buffered()` is at or below `mark` bytes (at once, by an event, if it is

@@ -1,4 +1,4 @@
-"""Two ends of a connection inside one process: for tests and for embedding. Same bounds as a socket has.
+"""Two ends of a connection inside one process, for clients that embed their server. Same bounds as a socket has.
 
 The end given to a bridge is a `MemoryTransport`; the other, a `MemoryPeer`, is the client. Between them is a
 pipe that holds `capacity` bytes, as the buffers of a socket would: what the peer does not receive stays with
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from transport.base import BufferedTransport, Defer
+from transport.base import BufferedTransport, Defer, Pieces
 from transport.interface import ProbeAnswered
 
 CAPACITY: Final = 256 * 1024
@@ -30,27 +30,33 @@ class PeerClosedError(ConnectionError):
 
 def memory_pair(
     *,
-    peer: str = "exec-server memory",
+    address: str = "",
     resumable: bool = True,
     subprotocol: str | None = None,
     capacity: int = CAPACITY,
     defer: Defer | None = None,
 ) -> tuple[MemoryTransport, MemoryPeer]:
     """A transport for a bridge and the client's end of it, in the running loop."""
-    transport = MemoryTransport(peer, asyncio.get_running_loop(), capacity, defer)
+    transport = MemoryTransport(address, asyncio.get_running_loop(), capacity, defer)
     transport.resumable = resumable
     transport.subprotocol = subprotocol
     return transport, transport.far_end
 
 
+class _Accompanied(bytes):
+    """A message with descriptors beside it."""
+
+    fds: tuple[int, ...]
+
+
 class MemoryTransport(BufferedTransport):
     """The server's end. See `transport.interface.Transport`."""
 
-    def __init__(self, peer: str, loop: asyncio.AbstractEventLoop, capacity: int, defer: Defer | None) -> None:
-        super().__init__(peer, loop, defer)
+    def __init__(self, address: str, loop: asyncio.AbstractEventLoop, capacity: int, defer: Defer | None) -> None:
+        super().__init__("memory", address, loop, defer)
         self.far_end = MemoryPeer(self, loop)
         self._capacity = capacity
-        self._waiting: deque[bytes | Iterator[bytes]] = deque()
+        self._waiting: deque[bytes | Pieces] = deque()
         self._waiting_bytes = 0
         self._handed = 0  # bytes put into the pipe so far
         self._flush_due = False
@@ -63,10 +69,14 @@ class MemoryTransport(BufferedTransport):
             self._waiting_bytes += len(message)
             self._flush_later()
 
-    def send_pieces(self, pieces: Iterator[bytes]) -> None:
+    def send_pieces(self, pieces: Iterator[bytes], size: int = 0) -> None:
         if not self._over:
-            self._waiting.append(pieces)
+            self._waiting.append(Pieces(pieces, size))
+            self._waiting_bytes += size
             self._flush_later()
+
+    def passed_fds(self, message: bytes) -> tuple[int, ...]:
+        return message.fds if isinstance(message, _Accompanied) else ()
 
     def buffered(self) -> int:
         return self._waiting_bytes
@@ -108,11 +118,12 @@ class MemoryTransport(BufferedTransport):
                 far.put(first, last=True)
                 continue
             try:
-                piece = next(first, None)
+                piece, made = first.next()
             except Exception as error:
                 self._end(1006, f"a message could not be made to its end: {error!r}")
                 return
-            if piece is None:
+            self._waiting_bytes -= made
+            if not piece:
                 waiting.popleft()
                 far.put(b"", last=True)
             else:
@@ -177,9 +188,14 @@ class MemoryPeer:
         """What the transport has had no room for yet: messages, the end of input (None), a Close."""
         self._moved = asyncio.Event()
 
-    def send(self, message: bytes) -> None:
-        """Send one message. Raises PeerClosedError when the connection is over."""
+    def send(self, message: bytes, fds: tuple[int, ...] = ()) -> None:
+        """Send one message, with descriptors of this process beside it. Raises PeerClosedError when the connection is
+        over.
+        """
         self._check()
+        if fds:
+            message = _Accompanied(message)
+            message.fds = fds
         self._queue(message)
 
     async def drain(self) -> None:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from transport.base import INBOX_MESSAGES, BufferedTransport, Defer
+from transport.base import INBOX_MESSAGES, BufferedTransport, Defer, Pieces
 from transport.framing.lines import LineFramer
 from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import ProbeAnswered
@@ -69,7 +69,7 @@ class StdioTransport(BufferedTransport):
         max_message: int = MAX_MESSAGE,
         defer: Defer | None = None,
     ) -> None:
-        super().__init__("exec-server stdio", asyncio.get_running_loop(), defer)
+        super().__init__("stdio", "", asyncio.get_running_loop(), defer)
         self.subprotocol = subprotocol
         self._messages: LineFramer | MessagePackFramer
         if subprotocol is None:
@@ -79,7 +79,7 @@ class StdioTransport(BufferedTransport):
 
             self._messages, self._terminator = MessagePackFramer(max_message), b""
         self._at_end = False  # the source has nothing more
-        self._waiting: deque[bytes | Iterator[bytes]] = deque()
+        self._waiting: deque[bytes | Pieces] = deque()
         self._waiting_bytes = 0
         self._in_message = False  # pieces of the first of _waiting are out
         self._handed = 0  # bytes given to the sink so far
@@ -94,9 +94,10 @@ class StdioTransport(BufferedTransport):
             self._waiting_bytes += len(message) + len(self._terminator)
             self._flush_later()
 
-    def send_pieces(self, pieces: Iterator[bytes]) -> None:
+    def send_pieces(self, pieces: Iterator[bytes], size: int = 0) -> None:
         if self._over is None:
-            self._waiting.append(pieces)
+            self._waiting.append(Pieces(pieces, size))
+            self._waiting_bytes += size
             self._flush_later()
 
     def buffered(self) -> int:
@@ -189,12 +190,13 @@ class StdioTransport(BufferedTransport):
             self._end_message()
             return len(first)
         try:
-            piece = next(first, b"")
+            piece, made = first.next()
         except Exception as error:
             # Half of a message is out already, so there is no honest way to go on.
             _log.exception("%s: a message could not be made to its end", self.peer)
             self._end(f"a message could not be made to its end: {error!r}")
             return 0
+        self._waiting_bytes -= made
         if piece:
             self._put(piece)
         else:

@@ -29,7 +29,7 @@ from websockets.server import ServerProtocol
 from transport.admission import handshake
 from transport.admission.auth import Grant
 from transport.admission.rules import Admission, Refusal
-from transport.base import INBOX_MESSAGES, BufferedTransport, Defer
+from transport.base import INBOX_MESSAGES, BufferedTransport, Defer, Pieces
 from transport.control_frames import ControlFrames
 from transport.frame_output import FRAGMENT, PULL_MARK, FrameOutput
 from transport.framing.websocket import BINARY, MAX_MESSAGE, WebSocketFramer
@@ -88,10 +88,9 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
         defer: Defer | None = None,
         on_lost: Callable[[WebSocketTransport], None] | None = None,
     ) -> None:
-        super().__init__(f"exec-server websocket {peer}", asyncio.get_running_loop(), defer)
+        super().__init__("websocket", peer, asyncio.get_running_loop(), defer)
         self._on_open = on_open
         self._on_lost = on_lost
-        self._address = peer
         self._local = local
         self._admission = admission
         self._refused = refused
@@ -176,9 +175,9 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             self._output.message(message)
             self._flush_soon(self._defer)
 
-    def send_pieces(self, pieces: Iterator[bytes]) -> None:
+    def send_pieces(self, pieces: Iterator[bytes], size: int = 0) -> None:
         if self._state is _State.OPEN:
-            self._output.pieces(pieces)
+            self._output.pieces(Pieces(pieces, size))
             self._flush_soon(self._defer)
 
     def buffered(self) -> int:
@@ -250,14 +249,14 @@ class WebSocketTransport(BufferedTransport, asyncio.Protocol):
             self._answer(handshake.NOT_HTTP)
             return False
         request, has_body = parsed
-        answer = handshake.refusal(request, has_body, self._admission, self._local, self._address)
+        answer = handshake.refusal(request, has_body, self._admission, self._local, self.address)
         if isinstance(answer, Refusal):
             self._refuse(answer)
             return False
         if answer is not None:
             self._answer(answer, with_body=request.method != "HEAD")
             return False
-        entry = self._admission.judge_upgrade(request.headers, self._address)
+        entry = self._admission.judge_upgrade(request.headers, self.address)
         if isinstance(entry, Refusal):
             self._refuse(entry)
             return False

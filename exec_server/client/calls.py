@@ -19,16 +19,24 @@ from protocol.wire_types import WireStruct
 
 class Call(Generic[ResultT]):
     """One request, and the future of its result. `sent`: it may have reached the server. `repeat`: it may be sent again
-    all the same.
+    all the same. `pass_fds`: the descriptors that go beside it.
     """
 
-    __slots__ = ("future", "params", "repeat", "sent", "token")
+    __slots__ = ("future", "params", "pass_fds", "repeat", "sent", "token")
 
-    def __init__(self, token: int, params: Params, future: asyncio.Future[ResultT], repeat: bool) -> None:
+    def __init__(
+        self,
+        token: int,
+        params: Params,
+        future: asyncio.Future[ResultT],
+        repeat: bool,
+        pass_fds: tuple[int, ...] = (),
+    ) -> None:
         self.token = token
         self.params = params
         self.future = future
         self.repeat = repeat
+        self.pass_fds = pass_fds
         self.sent = False
 
 
@@ -42,13 +50,13 @@ class Calls:
     def __iter__(self) -> Iterator[Call[Any]]:
         return iter(list(self._open.values()))
 
-    def add(self, params: ParamsFor[ResultT], repeat: bool = False) -> Call[ResultT]:
+    def add(self, params: ParamsFor[ResultT], repeat: bool = False, pass_fds: tuple[int, ...] = ()) -> Call[ResultT]:
         """A new request; `repeat` if this one may be sent again although others of its kind may not."""
         self._token += 1
         token = self._token
         future: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
         request = cast(Params, params)
-        call = self._open[token] = Call(token, request, future, repeat or request.may_repeat)
+        call = self._open[token] = Call(token, request, future, repeat or request.may_repeat, pass_fds)
         future.add_done_callback(lambda _: self._open.pop(token, None))
         return call
 

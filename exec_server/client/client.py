@@ -9,8 +9,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Unpack
 
-from msgspec.structs import asdict
-
 from exec_server.client.demultiplexer import Demultiplexer, EventStream
 from exec_server.client.errors import TransportDisconnected
 from exec_server.client.other_session import OtherSession
@@ -85,13 +83,9 @@ class ExecServerClient:
         if pass_fds and not self._session.in_process:
             raise NotImplementedError("pass_fds: file descriptors cannot be passed to another process's server")
         params = start_params(self._session.facts, options.get("process_id") or uuid.uuid4().hex, argv, options)
-        if pass_fds:
-            from actors.process.spawn_request import LocalStart
-
-            params = LocalStart(**asdict(params), pass_fds=tuple(pass_fds))
         subscription = self._demultiplexer.add(params.process_id)
         try:
-            subscription.start = self._session.post(params)
+            subscription.start = self._session.post(params, pass_fds=tuple(pass_fds))
             await subscription.start.future
         except BaseException as error:
             self._demultiplexer.remove(subscription)

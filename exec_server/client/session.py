@@ -118,15 +118,15 @@ class Session:
         """Whether an addition to the wire is in force, by its name in docs/protocol.md."""
         return extension in self.facts.extensions
 
-    def post(self, params: ParamsFor[ResultT], repeat: bool = False) -> Call[ResultT]:
+    def post(self, params: ParamsFor[ResultT], repeat: bool = False, pass_fds: tuple[int, ...] = ()) -> Call[ResultT]:
         """Make a request; its future gets the answer. While there is no connection it waits for one.
 
-        `repeat`: it may be sent again after a cut, although others of its kind may not. Raises TransportDisconnected
-        once the session is lost.
+        `repeat`: it may be sent again after a cut, although others of its kind may not. `pass_fds`: descriptors of this
+        process that go beside it, to a server in this process. Raises TransportDisconnected once the session is lost.
         """
         if self._failure is not None:
             raise TransportDisconnected(self._failure)
-        call = self._calls.add(params, repeat)
+        call = self._calls.add(params, repeat, pass_fds)
         if self._channel is not None:
             self._channel.send(call)
         return call

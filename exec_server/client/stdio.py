@@ -25,6 +25,7 @@ class StdioLink:
     """
 
     resumable = False
+    in_process = False
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, encoding: Literal["json", "msgpack"]
@@ -37,7 +38,7 @@ class StdioLink:
         self._inbox: deque[bytes] = deque()
         self._ended = False
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, pass_fds: tuple[int, ...] = ()) -> None:
         try:
             self._writer.write(message + self._end)
             await self._writer.drain()

@@ -79,6 +79,7 @@ class WebSocketLink:
     """One WebSocket; see `Link`. A server that gives no sign of life while it is listened to counts as gone."""
 
     resumable = True
+    in_process = False
 
     def __init__(self, socket: ClientConnection) -> None:
         self.codec = client_codec_of(socket.subprotocol)
@@ -88,7 +89,7 @@ class WebSocketLink:
         self._received = 0
         self._liveness = asyncio.create_task(self._watch())
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: bytes, pass_fds: tuple[int, ...] = ()) -> None:
         try:
             await self._socket.send(message, text=self._text)
         except ConnectionClosed as closed:

@@ -24,9 +24,13 @@ class Link(Protocol):
 
     codec: ClientCodec
     resumable: bool
+    in_process: bool
 
-    async def send(self, message: bytes) -> None:
-        """Send a message, and wait until there is room for another. Raises LinkClosed."""
+    async def send(self, message: bytes, pass_fds: tuple[int, ...] = ()) -> None:
+        """Send a message, and wait until there is room for another. Raises LinkClosed.
+
+        `pass_fds` are descriptors that go beside it, where the server is in this process; no other link takes any.
+        """
 
     async def receive(self) -> bytes:
         """The next message. Raises LinkClosed."""
@@ -44,7 +48,7 @@ class WireChannel:
 
     def __init__(self, link: Link) -> None:
         self.resumable = link.resumable
-        self.in_process = False
+        self.in_process = link.in_process
         self._link = link
         self._codec = link.codec
         self._asked: dict[int, type[WireStruct]] = {}
@@ -102,9 +106,10 @@ class WireChannel:
         try:
             while True:
                 while self._outbox:
-                    message = self._encoded(self._outbox.popleft())
+                    item = self._outbox.popleft()
+                    message = self._encoded(item)
                     if message is not None:
-                        await self._link.send(message)
+                        await self._link.send(message, item.pass_fds if isinstance(item, Call) else ())
                 self._work.clear()
                 await self._work.wait()
         except LinkClosed:

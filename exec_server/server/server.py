@@ -8,7 +8,6 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,7 +15,6 @@ from thespian.actors import ActorSystem
 
 from actors.base.counters import Histogram
 from actors.base.messages import (
-    Address,
     Configure,
     Configured,
     Drain,
@@ -149,19 +147,6 @@ class Server:
     def settings(self) -> Settings:
         """What the actors of this server were told."""
         return self._settings
-
-    @property
-    def router(self) -> Address:
-        """The RouterActor, for an actor that speaks for a client."""
-        return self._router
-
-    def create_actor(self, actor_class: type) -> Callable[[Any], object]:
-        """Make an actor that speaks for a client in this process; what is returned sends it messages.
-
-        It ends like a bridge: the router ends it, after its BridgeClosed.
-        """
-        assert self._system is not None, "the server was stopped"
-        return partial(self._engine.post, self._system.createActor(actor_class))
 
     def connect(self, transport: Transport, on_closed: Callable[[], object] = lambda: None) -> None:
         """A new client: make its bridge and open the transport. `on_closed` is called when the transport is gone."""

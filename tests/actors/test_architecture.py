@@ -31,11 +31,12 @@ def drawn() -> set[tuple[str, str, str]]:
 
 
 def sent() -> set[tuple[str, str, str]]:
-    """What a server sends for one command. The wakeups and watches of an actor are its own."""
+    """What a server sends for one command. The wakeups and watches of an actor are its own; how often a bridge yields
+    is a matter of time."""
     command = [sys.executable, "-m", "tests.support.message_trace"]
     out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50, check=True).stdout
     messages = {(sender, receiver, name) for sender, receiver, name in json.loads(out)}
-    return {each for each in messages if each[0] != "program"}
+    return {each for each in messages if each[0] != "program" and each[2] != "TakeMore"}
 
 
 def test_the_picture_of_one_command_is_what_is_sent() -> None:

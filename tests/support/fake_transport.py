@@ -35,7 +35,9 @@ class FakeTransport:
         subprotocol: str | None = None,
         on_message: Callable[[bytes], None] = nothing,
     ) -> None:
-        self.peer = "exec-server fake"
+        self.kind = "memory"
+        self.address = "fake"
+        self.peer = "exec-server memory fake"
         self.subprotocol = subprotocol
         self.resumable = resumable
         self.watches: str | None = None
@@ -55,7 +57,7 @@ class FakeTransport:
         self._notify: Callable[[TransportEvent], None] | None = None
         self._inbox: deque[bytes] = deque()
         self._announced = False
-        self._outgoing: deque[bytes | Iterator[bytes]] = deque()
+        self._outgoing: deque[bytes | tuple[Iterator[bytes], int]] = deque()
         self._bytes = 0
         self._mark: int | None = None
         self._probed = False
@@ -81,10 +83,14 @@ class FakeTransport:
             self._bytes += len(message)
             self._move()
 
-    def send_pieces(self, pieces: Iterator[bytes]) -> None:
+    def send_pieces(self, pieces: Iterator[bytes], size: int = 0) -> None:
         if not self.closed:
-            self._outgoing.append(pieces)
+            self._outgoing.append((pieces, size))
+            self._bytes += size
             self._move()
+
+    def passed_fds(self, message: bytes) -> tuple[int, ...]:
+        return ()
 
     def buffered(self) -> int:
         return self._bytes
@@ -146,7 +152,9 @@ class FakeTransport:
             if isinstance(message, bytes):
                 self._bytes -= len(message)
             else:
-                message = b"".join(message)
+                pieces, size = message
+                message = b"".join(pieces)
+                self._bytes -= size
                 self._on_message(message)
             self.received.append(message)
             limit = None if limit is None else limit - 1

@@ -35,7 +35,7 @@ class Closing(BufferedTransport):
     """One that flushes, and of which the peer has taken so much."""
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__("peer", cast(Any, clock), None)
+        super().__init__("memory", "", cast(Any, clock), None)
         self.taken = 0
         self.given_up_at: float | None = None
         self._watch_flush(lambda: setattr(self, "given_up_at", clock.now))

@@ -204,7 +204,7 @@ def test_methods_before_the_handshake_say_what_is_missing(simulation: Simulation
 
 def test_a_large_answer_waits_quietly_for_its_client(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost: a whole core of the server, for as long as one client does not read a large answer."""
-    monkeypatch.setattr("transport.bridge.PIECEMEAL_ABOVE", 1000)
+    monkeypatch.setattr("transport.outbox.PIECEMEAL_ABOVE", 1000)
     server = Server(simulation, outbound_high_water=3000)
     client = started(server)
     server.tell_process(Prints(2000), Prints(2000))

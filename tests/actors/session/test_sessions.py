@@ -345,7 +345,7 @@ def test_what_was_held_is_released_in_turns() -> None:
         for _ in range(100):
             client.transport.client_reads()
             while simulation.deliver_one():
-                most = max(most, bridge._queued())
+                most = max(most, bridge._outbox._queued())
         assert most <= 2000 + 2 * RELEASED_AT_ONCE * 4300
         assert not any(process.held for _, process in server.processes())
         assert sum(method == "process/output" for method, _ in client.events()) == 41

@@ -11,6 +11,7 @@ import sys
 import msgspec
 import pytest
 
+from actors.process.spawn_request import LocalStart
 from exec_server import (
     ConnectFailed,
     Failed,
@@ -20,7 +21,6 @@ from exec_server import (
     spawn_local_server,
 )
 from exec_server.client import local_server, stdio
-from exec_server.client.in_process import InProcessChannel
 from protocol.errors import InvalidParams, InvalidRequest, MethodNotFound, SpawnError
 from protocol.process import ProcessListParams, ProcessReadParams
 from tests.support.embedded import embedded
@@ -91,15 +91,13 @@ async def test_a_server_that_stops_tells_its_clients_in_process() -> None:
 
 async def test_what_waits_in_process_is_bounded() -> None:
     """Lost: memory, when the program has no time to receive: the children wait, as for a slow socket."""
-    async with connect_in_process() as client:
+    async with embedded() as (server, _), connect_in_process(server) as client:
         client._session.facts = msgspec.structs.replace(client._session.facts, extensions=[])  # it cannot hold
         process = await client.start(["head", "-c", "40000000", "/dev/zero"])
-        channel = client._session._channel
-        assert isinstance(channel, InProcessChannel)
-        await eventually(lambda: channel.congested, "the server is told to wait")
-        assert channel._size < 4 << 20
+        (transport,) = server._bridges
+        await eventually(lambda: transport.buffered() > server.settings.outbound_high_water, "the server has to wait")
+        assert transport.buffered() < 4 << 20
         assert sum([len(chunk) async for chunk in process.stdout]) == 40_000_000
-        assert not channel.congested
 
 
 async def test_a_local_server_dies_with_its_client() -> None:
@@ -180,6 +178,23 @@ async def test_descriptors_that_are_passed_have_the_same_numbers(tty: bool) -> N
     finally:
         for fd in (theirs, ours, other, its_end):
             os.close(fd)
+
+
+async def test_no_client_of_another_process_has_a_way_to_pass_descriptors() -> None:
+    """Lost: the server's own descriptors, secrets and sockets among them, to any client that guesses a number."""
+    fd = os.open("/dev/null", os.O_RDONLY)
+    try:
+        async with embedded() as (_, url), connect_websocket(url) as far:
+            with pytest.raises(NotImplementedError, match="pass_fds"):
+                await far.start(["true"], pass_fds=[fd])
+            script = ["sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"]
+            params = LocalStart("p", script, "/", {}, False, pass_fds=(fd,))  # on the wire it has the member `passFds`
+            far._session.post(params, pass_fds=(fd,))
+            await far._session.call(ProcessListParams())
+            process = await far.attach("p")
+            assert str(fd).encode() not in (await process.stdout.read()).split()
+    finally:
+        os.close(fd)
 
 
 @pytest.mark.parametrize("fd", [1, 1 << 20], ids=["a standard stream", "not open"])
