@@ -20,6 +20,7 @@ from protocol.errors import InvalidParams, ParseError
 from protocol.json_strict import MAX_DEPTH, StrictnessError
 from protocol.methods import METHODS
 from protocol.process import (
+    NetworkProxy,
     ProcessAttachParams,
     ProcessClosed,
     ProcessExited,
@@ -75,6 +76,7 @@ def values(kind: inspect.Type) -> st.SearchStrategy[Any]:
 SPECIAL: dict[Any, dict[str, st.SearchStrategy[Any]]] = {
     ProcessSignalParams: {"signal": st.sampled_from(["interrupt", "SIGTERM", "SIGKILL"])},
     ProcessAttachParams: {"observe_id": TEXT},
+    NetworkProxy: {"proxy": st.sampled_from([msgspec.Raw(b"%d" % digit) for digit in range(10)])},  # one byte is both
 }
 
 
@@ -83,7 +85,8 @@ def structs(kind: Any) -> st.SearchStrategy[Any]:
     """All Structs of a type that its own checks let pass."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    members = {field.name: values(field.type) for field in info.fields} | SPECIAL.get(kind, {})
+    special = SPECIAL.get(kind, {})
+    members = {field.name: values(field.type) for field in info.fields if field.name not in special} | special
     required = {name: members.pop(name) for name in [f.name for f in info.fields if f.required]}
 
     def build(chosen: dict[str, Any]) -> Any:

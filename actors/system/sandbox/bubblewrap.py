@@ -22,6 +22,7 @@ def arguments(rules: Rules | None, links: Iterable[Link], network: bool, kernel_
     if rules is None:
         return [*made, "--dev-bind", "/", "/", *_proc(kernel_files)]
     effective = rules.effective()
+    mounted = Rules(effective)
     root = rules.access("/")
     if root in ("read", "write"):  # else it is an empty one, of bwrap's own
         made += [_bind(root), "/", "/"]
@@ -31,7 +32,7 @@ def arguments(rules: Rules | None, links: Iterable[Link], network: bool, kernel_
     pinned: set[str] = set()
     for rule in effective:
         if rule.path != "/":
-            made += _pins(rule, rules, pinned)
+            made += _pins(rule, mounted, pinned)
             made += _mount(rule, rules)
     for rule in reversed(effective):
         if rule.path != "/" and (rule.kind == "missing" or (rule.access == "deny" and rule.kind == "directory")):
@@ -61,11 +62,12 @@ def _mount(rule: Rule, rules: Rules) -> list[str]:
     return ["--perms", "0111" if rules.below(path) else "0000", "--tmpfs", path]
 
 
-def _pins(rule: Rule, rules: Rules, pinned: set[str]) -> list[str]:
+def _pins(rule: Rule, mounted: Rules, pinned: set[str]) -> list[str]:
     """Mounts that keep the directories between a writable one and a protected path from being renamed, and with them
-    the path: a mount point cannot be.
+    the path: a mount point cannot be. `mounted` are the rules that become mounts: one that says nothing new pins
+    nothing, and what is above it has to be pinned before anything inside of it is mounted.
     """
-    above = rules.above(rule.path)
+    above = mounted.above(rule.path)
     if above is None or above.access != "write" or rule.access == "write":
         return []
     between = []

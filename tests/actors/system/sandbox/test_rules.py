@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.system.sandbox.bubblewrap import NAMESPACES, arguments
@@ -38,6 +38,7 @@ def mounts(args: list[str]) -> list[tuple[str, str]]:
 
 
 @given(lists)
+@example([Rule("/", "write"), Rule("/a/a", "write"), Rule("/a/a/a", "read"), Rule("/a/b/a", "read")])
 def test_mounts_come_after_those_they_are_inside_of(given_rules: list[Rule]) -> None:
     """A wide mount would cover a narrow one, and what it protects."""
     made = mounts(arguments(Rules(given_rules), [], False, []))
@@ -48,6 +49,7 @@ def test_mounts_come_after_those_they_are_inside_of(given_rules: list[Rule]) -> 
 
 
 @given(lists)
+@example([Rule("/", "write"), Rule("/a/a", "write"), Rule("/a/a/a", "read"), Rule("/a/b/a", "read")])
 def test_the_last_mount_above_a_path_is_what_its_rule_says(given_rules: list[Rule]) -> None:
     """bwrap does what the last mount says, not what was meant."""
     rules = Rules(given_rules)
@@ -72,3 +74,15 @@ def test_what_is_between_a_writable_and_a_protected_directory_is_pinned() -> Non
     """Renamed, it would take the mount with it and leave the name free."""
     args = arguments(Rules([Rule("/", "read"), Rule("/w", "write"), Rule("/w/a/b/c", "read")]), [], False, [])
     assert mounts(args)[-4:] == [("--bind", "/w"), ("--bind", "/w/a"), ("--bind", "/w/a/b"), ("--ro-bind", "/w/a/b/c")]
+
+
+def test_a_rule_that_says_nothing_new_takes_no_pin_away() -> None:
+    """Lost: the protection of /w/a/a/k. /w/a was pinned for the second path, over the mount of the first; and the
+    directories above the first could be renamed.
+    """
+    given_rules = [Rule("/", "read"), Rule("/w", "write"), Rule("/w/a/a", "write"), Rule("/w/a/a/k", "read")]
+    args = arguments(Rules([*given_rules, Rule("/w/a/b/k", "read")]), [], False, [])
+    pins = [("--bind", "/w/a"), ("--bind", "/w/a/a")]
+    assert mounts(args)[-6:] == [
+        ("--bind", "/w"), *pins, ("--ro-bind", "/w/a/a/k"), ("--bind", "/w/a/b"), ("--ro-bind", "/w/a/b/k")
+    ]  # fmt: skip
