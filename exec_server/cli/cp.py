@@ -27,9 +27,10 @@ def cp(
 ) -> int:
     """Copy files: `exec-server cp notes.txt :work/` to the server, `exec-server cp :work/notes.txt .` back.
 
-    A path that begins with a colon is one on the server, relative to the server's folder. As with cp(1) several sources
-    go into a folder, and one goes into it if the folder is there. A file has its old content or its new one, at every
-    moment. Contents are copied, no modes, owners or times; what links lead to, but not folders behind links.
+    A path that begins with a colon is one on the server, relative to the server's folder. As with cp(1) several
+    sources go into a folder, and one goes into it if the folder is there; of `src/.` and `.` the content does. A file
+    has its old content or its new one, at every moment. Contents are copied, no modes, owners or times; what links
+    lead to, but not folders behind links.
 
     Parameters
     ----------
@@ -90,20 +91,25 @@ def transfer_of(files: Files, sources: list[str], destination: str) -> Transfer:
     return RemoteCopy(files) if destination.startswith(":") else Download(files)
 
 
+def name_of(source: str) -> str:
+    """The name that a source has in a folder; none for `/`, `src/.` and `src/..`, whose content goes into the folder,
+    as with cp(1).
+    """
+    name = os.path.basename(source.rstrip("/"))
+    return "" if name in (".", "..") else name
+
+
 async def _copy_all(transfer: Transfer, sources: list[str], destination: str, recursive: bool, shown: Progress) -> int:
     target = destination.removeprefix(":")
     into = await transfer.is_folder(target)
-    if not into and (len(sources) > 1 or target.endswith("/")):
+    if not into and len(sources) > 1:
         raise CliError(f"{destination}: there is no such folder")
     plan = CopyPlan()
     for source in sources:
         path = source.removeprefix(":")
-        name = os.path.basename(os.path.normpath(path))
-        if into and name in ("", ".", ".."):
-            raise CliError(
-                f"{source}: it has no name that it could have in {destination}; name the destination in full"
-            )
-        await transfer.plan(plan, path, os.path.join(target, name) if into else target, recursive)
+        await transfer.plan(plan, path, os.path.join(target, name_of(path)) if into else target, recursive)
+    if not into and target.endswith("/") and not plan.folders and plan.files:
+        raise CliError(f"{destination}: there is no such folder")
     shown.total(sum(item.size for item in plan.files))
     for folder in plan.folders:
         await transfer.mkdir(folder)

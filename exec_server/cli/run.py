@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -18,7 +18,7 @@ from exec_server.cli.target import TokenFile, Url, connected, target_of
 from exec_server.cli.terminal import LocalTerminal, interactive, size
 from exec_server.client.environments_file import ServerTarget
 
-VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "--keep")
+VALUED = ("--url", "--token-file", "--cwd", "--env", "--timeout", "--session", "--keep", "--on-disconnect")
 """Options of `run` that take a value; the first word that is none, nor an option, begins the command."""
 
 
@@ -33,6 +33,7 @@ def run(
     detach: Annotated[bool, Parameter(negative=())] = False,
     session: str | None = None,
     keep: str | None = None,
+    on_disconnect: Literal["keep", "terminate"] = "keep",
 ) -> int:
     """Run a command on a server as if it were run here: `exec-server run -- CMD…`.
 
@@ -58,14 +59,22 @@ def run(
         With --detach: the name of the session it runs in, `default` if none is given.
     keep
         With --detach: how long a new session, and what runs in it, lives after the last `run --detach`; 24h by default.
+    on_disconnect
+        What becomes of the command when the connection is cut: `keep` lets it run on while it is connected again, so
+        that it also outlives a `run` that was killed, by up to 80 s; `terminate` kills it at once.
+
+    Background jobs that the command leaves behind run on after `run` has ended, until they end or `run` does: their
+    session ends with it.
     """
     if not detach and (session is not None or keep is not None):
         return complain("--session and --keep are for commands that go on: add --detach", USAGE)
+    if detach and on_disconnect != "keep":
+        return complain("--detach leaves the connection: --on-disconnect terminate would end the command", USAGE)
 
     async def main() -> int:
         target = target_of(url, token_file)
         if not detach:
-            return await _run(target, _wanted(command, tty, cwd, env, timeout))
+            return await _run(target, _wanted(command, tty, cwd, env, timeout, on_disconnect))
         wanted = _wanted(command, bool(tty), cwd, env, timeout)
         return await detached(target, wanted, session or "default", None if keep is None else seconds(keep, "--keep"))
 
@@ -73,7 +82,12 @@ def run(
 
 
 def _wanted(
-    command: Sequence[str], tty: bool | None, cwd: str | None, env: Sequence[str] | None, timeout: str | None
+    command: Sequence[str],
+    tty: bool | None,
+    cwd: str | None,
+    env: Sequence[str] | None,
+    timeout: str | None,
+    on_disconnect: Literal["keep", "terminate"] = "keep",
 ) -> RunRequest:
     """The options, understood. Raises CliError."""
     if not command:
@@ -85,7 +99,8 @@ def _wanted(
     given = environment(env or (), os.environ)
     if tty and "TERM" in os.environ:
         given.setdefault("TERM", os.environ["TERM"])
-    return RunRequest(list(command), tty, cwd, given, None if timeout is None else seconds(timeout, "--timeout"))
+    limit = None if timeout is None else seconds(timeout, "--timeout")
+    return RunRequest(list(command), tty, cwd, given, limit, on_disconnect == "terminate")
 
 
 def _is_text(word: str) -> bool:

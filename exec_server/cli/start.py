@@ -22,6 +22,7 @@ class RunRequest(Struct, frozen=True):
     cwd: str | None
     env: dict[str, str]
     timeout: float | None
+    terminate_on_disconnect: bool = False
 
 
 async def started(
@@ -46,6 +47,7 @@ async def started(
             rows=rows,
             cols=cols,
             timeout=wanted.timeout,
+            on_disconnect="terminate" if wanted.terminate_on_disconnect else None,
             process_id=process_id,
         )
     except SpawnError as error:

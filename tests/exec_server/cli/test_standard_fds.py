@@ -19,9 +19,10 @@ from exec_server.cli.foreground import Foreground
 from exec_server.client.errors import TransportDisconnected
 from exec_server.printable import printable
 from exec_server.server.logs import TextFormatter
-from tests.exec_server.cli.commands import PROGRAM, Done, environ, one_line, typed
+from tests.exec_server.cli.commands import PROGRAM, Done, environ, one_line, running, typed
 from tests.support.client import PATIENCE_S
-from tests.support.program import ROOT, Program
+from tests.support.program import ROOT, Program, eventually, marker
+from tests.support.program import running as processes
 
 pytestmark = pytest.mark.anyio
 BROKEN = {"closed": ">&-", "full": ">/dev/full"}
@@ -207,3 +208,14 @@ async def test_a_size_that_changes_during_a_start_arrives(monkeypatch: pytest.Mo
     await asyncio.wait_for(arrived.wait(), PATIENCE_S)
     passing.cancel()
     assert told == [(50, 132), (50, 132), (60, 140)]
+
+
+async def test_a_command_ends_with_its_connection_where_that_is_asked_for(server: Program) -> None:
+    """Lost: a command that runs on, unseen, after `run` was killed."""
+    mark = marker()
+    argv = ("run", "--on-disconnect", "terminate", "--", "sh", "-c", f"echo begun; exec sleep {mark}")
+    async with running(server.url, *argv) as command:
+        assert await command.line() == b"begun\n"
+        command.process.kill()
+        await command.wait()
+    await eventually(lambda: not processes(mark), "the command is gone")
