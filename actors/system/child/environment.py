@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
+from protocol.errors import InvalidParams
 from protocol.wire_types import PATH_BYTES
 
 _CORE: Final = frozenset(
@@ -35,6 +36,10 @@ _DEFAULT_EXCLUDES: Final = ("*KEY*", "*SECRET*", "*TOKEN*")
 _NEVER_INHERITED: Final = re.compile(r"EXEC_SERVER_|LISTEN_|WATCHDOG_|OTEL_|NOTIFY_SOCKET\Z")
 """Ours, and what systemd means for the server alone (sd_notify(3), sd_listen_fds(3)), and where it sends its traces,
 which `OTEL_EXPORTER_OTLP_HEADERS` has the password for."""
+
+
+_MOST_GLOB_CHARACTERS: Final = 8192
+"""Of one list of globs. They are one regular expression, which takes about 10 ms to compile."""
 
 
 class EnvironmentPolicy(Protocol):
@@ -66,6 +71,8 @@ def child_environment(
     `include_only` ones (where there are any), and `env` over all that, never filtered. A terminal gets
     `SHELL`, the login shell, if it lacks one.
     """
+    if policy is not None:
+        check_globs(policy)
     child = {} if policy is None else _inherited(policy, server_environment() if server is None else server)
     child.update(env)
     if tty:
@@ -76,6 +83,15 @@ def child_environment(
 def is_private(name: str) -> bool:
     """Whether a variable of the server's environment is for the server alone."""
     return _NEVER_INHERITED.match(name) is not None
+
+
+def check_globs(policy: EnvironmentPolicy) -> None:
+    """Raise InvalidParams for globs that would take long to compile and to match, long before that."""
+    for member, globs in (("exclude", policy.exclude), ("includeOnly", policy.include_only)):
+        size = sum(map(len, globs))
+        if size > _MOST_GLOB_CHARACTERS:
+            text = f"invalid `envPolicy.{member}`: {size} characters in all, more than the {_MOST_GLOB_CHARACTERS}"
+            raise InvalidParams(f"{text} that are allowed", {"kind": "tooMany"})
 
 
 def _inherited(policy: EnvironmentPolicy, server: Mapping[str, str]) -> dict[str, str]:
@@ -100,7 +116,7 @@ def _without(variables: dict[str, str], patterns: Iterable[str]) -> dict[str, st
     return {name: value for name, value in variables.items() if not dropped.match(name)}
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=16)
 def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Matches a name that any of the globs (`*` and `?`, nothing else, in any case) matches as a whole."""
     whole = "|".join(map(_glob, patterns)) if patterns else r"(?!)"
