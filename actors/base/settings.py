@@ -49,7 +49,7 @@ class ConfiguredSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_pending_bytes: int = 64 << 20
     """Of unanswered requests of a connection, the small ones left out."""
     messages_total: int = 1 << 30
-    """Of messages of all connections that are not whole, not taken or not answered."""
+    """Of unanswered requests of all connections."""
     answers_total: int = 512 << 20
     """Of large answers to all connections that are not on their way yet."""
 

@@ -49,7 +49,7 @@ class Budget:
 HANDLES: Final = Budget("max_file_handles", 10_000, "close something first")
 """Open file handles, by session: descriptors are what they all share."""
 MESSAGES: Final = Budget("messages_total", 1 << 30, "wait for answers, or try again later")
-"""Bytes of what clients have sent that is not whole yet, not taken, or not answered, by connection."""
+"""Bytes of requests that are not answered, by connection."""
 ANSWERS: Final = Budget("answers_total", 512 << 20, "take the answers that are on their way, or try again later")
 """Bytes of large answers that are not on their way yet, by connection."""
 BUDGETS: Final = {"max_file_handles": HANDLES, "messages_total": MESSAGES, "answers_total": ANSWERS}
