@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.session.audit import append_to
+from actors.system.sandbox.private_files import keep_private
 from exec_server.own_folder import GONE, is_gone
 from exec_server.printable import printable
 from exec_server.server import logs
@@ -58,6 +59,7 @@ def serve(argv: Sequence[str]) -> int:
             append_to(settings.audit, b"")
         except OSError as error:
             return fail(f"cannot write the audit log {settings.audit}: {error.strerror}")
+    keep_private(_private_files(settings))
     measures = Measures(settings.open_files)
     try:
         logs.begin(settings.log_level, settings.log_format)
@@ -70,6 +72,13 @@ def serve(argv: Sequence[str]) -> int:
     except OSError as error:
         return fail(f"cannot listen on {settings.listen}: {error.strerror}")
     return 0
+
+
+def _private_files(settings: Config) -> list[str]:
+    """What lets one in here, or tells of what was done: secrets, keys, the audit log and ids of detached sessions."""
+    named = (settings.ws_token_file, settings.ws_shared_secret_file, settings.tls_key, settings.audit, settings.record)
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return [*filter(None, named), os.path.join(state, "exec-server")]
 
 
 class WatchingError(Exception):

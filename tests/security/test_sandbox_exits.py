@@ -100,7 +100,7 @@ print("end")
     assert said[-1] == "end"
     allowed = {f"{name} {'ENOSYS' if name == 'openat2' else 'EPERM'}" for name in numbers}
     assert set(said[:-1]) == allowed
-    assert not [path for path in tmp_path.rglob("*") if path.stat().st_mode & 0o6000]
+    assert not [path for path in tmp_path.glob("[!.]*") if path.stat().st_mode & 0o6000]
     assert {path.name for path in tmp_path.iterdir()} >= {"f", "fine", "made"}
 
 
@@ -171,3 +171,23 @@ def test_the_servers_telemetry_is_its_own() -> None:
     """L7. Lost: the password of the collector of traces, to every command that inherits all, and every web server."""
     assert is_private("OTEL_EXPORTER_OTLP_HEADERS") and is_private("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
     assert not is_private("HOTEL_NAME")
+
+
+async def test_the_servers_secrets_cannot_be_read_inside(tmp_path: Path) -> None:
+    """H4. Lost: the sandbox, by a token with which a command starts others outside of it."""
+    workspace, state = tmp_path / "ws", tmp_path / "state" / "exec-server"
+    workspace.mkdir()
+    (state / "sessions").mkdir(parents=True)
+    (state / "sessions" / "x.json").write_text("secret")
+    audit = workspace / "audit"
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    with program("--audit", str(audit), env=env) as server:
+        script = f"""
+for path in {str(audit)!r}, {str(state / "sessions" / "x.json")!r}:
+    for mode in "r", "a":
+        try:
+            with open(path, mode) as file: print(file.read())
+        except OSError as error: print("no")
+"""
+        assert await inside(server, workspace, script, "enabled") == ["no"] * 4
+    assert audit.read_text()

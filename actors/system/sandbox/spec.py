@@ -18,6 +18,7 @@ from actors.system.sandbox import seccomp
 from actors.system.sandbox.bubblewrap import arguments
 from actors.system.sandbox.errors import SandboxUnsupported
 from actors.system.sandbox.mount_points import MOUNT_POINTS
+from actors.system.sandbox.private_files import hide_private
 from actors.system.sandbox.probe import bubblewrap
 from actors.system.sandbox.resolve import resolve
 from actors.system.sandbox.rules import Link, Rule, Rules
@@ -43,6 +44,7 @@ def sandbox_spec(sandbox: Sandbox, permissions: ManagedPermissions) -> SandboxSp
     links: list[Link] = []
     if isinstance(permissions.file_system, RestrictedFileSystem):
         rules, links = resolve(sandbox, permissions.file_system, runtime(), protected(found.program))
+        hide_private(rules)
         rules = _with_mount_points(rules, held)
     return SandboxSpec(
         found.program,
