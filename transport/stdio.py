@@ -32,12 +32,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from transport.base import INBOX_MESSAGES, BufferedTransport, Defer, Pieces
+from transport.framing.framer import Framer
 from transport.framing.lines import LineFramer
 from transport.framing.websocket import MAX_MESSAGE
 from transport.interface import ProbeAnswered
 
 if TYPE_CHECKING:
-    from transport.framing.msgpack import MessagePackFramer
+    pass
 
 READ_SIZE: Final = 256 * 1024
 
@@ -71,7 +72,7 @@ class StdioTransport(BufferedTransport):
     ) -> None:
         super().__init__("stdio", "", asyncio.get_running_loop(), defer)
         self.subprotocol = subprotocol
-        self._messages: LineFramer | MessagePackFramer
+        self._messages: Framer[str]
         if subprotocol is None:
             self._messages, self._terminator = LineFramer(max_message), b"\n"
         else:

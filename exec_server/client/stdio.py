@@ -8,6 +8,7 @@ from typing import Literal
 
 from exec_server.client.wire import LinkClosed
 from protocol.client_codec import JSON_CLIENT, MSGPACK_CLIENT
+from transport.framing.framer import Framer
 from transport.framing.lines import LineFramer
 from transport.framing.msgpack import MessagePackFramer
 
@@ -34,7 +35,7 @@ class StdioLink:
         self._end = b"\n" if encoding == "json" else b""
         self._reader = reader
         self._writer = writer
-        self._splitter: LineFramer | MessagePackFramer = LineFramer() if encoding == "json" else MessagePackFramer()
+        self._splitter: Framer[str] = LineFramer() if encoding == "json" else MessagePackFramer()
         self._inbox: deque[bytes] = deque()
         self._ended = False
 

@@ -167,6 +167,10 @@ class WebSocketFramer:
             self._rest = data[at:]
         return appended
 
+    def finish(self, inbox: deque[bytes]) -> int:
+        """The stream has ended: a message whose last frame has not come is none."""
+        return 0
+
     def _fault(self, first: int, second: int, length: int) -> tuple[int, str] | None:
         if second < _MASKED:
             return PROTOCOL_ERROR, "frame is not masked"
