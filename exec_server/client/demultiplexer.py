@@ -24,6 +24,7 @@ from protocol.process import (
     ProcessReadResult,
     ProcessStartResult,
 )
+from protocol.watermark import Watermark
 from protocol.wire_types import NotificationParams
 
 READ_FIRST = 64 << 10
@@ -95,7 +96,7 @@ class Subscription:
         self.start: Call[Any] | None = None
         """The request that starts it; None for a process that was there before."""
         self._demultiplexer = demultiplexer
-        self._held = False
+        self._flow = Watermark(HOLD_FROM, RELEASE_BELOW, lambda: self._pause(True), lambda: self._pause(False))
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._reading: asyncio.Task[None] | None = None
@@ -121,7 +122,6 @@ class Subscription:
 
     def cut(self) -> None:
         """There is no connection: nobody holds the process, and what it prints is not told."""
-        self._held = False
         if self._reading is not None:
             self._reading.cancel()
         if not self.starting or (self.start is not None and self.start.sent):
@@ -129,8 +129,8 @@ class Subscription:
 
     def resumed(self) -> None:
         """There is one again."""
-        if self.buffer.size >= RELEASE_BELOW:
-            self._hold(True)
+        if self._flow.above:
+            self._pause(True)
         if self.feed.behind:
             self._reading = None
             self.catch_up()
@@ -162,21 +162,16 @@ class Subscription:
         self.put([Failed(self.process_id, reason, kind)])
 
     def _judge_size(self) -> None:
-        size = self.buffer.size
-        if size >= HOLD_FROM:
-            self._roomy.clear()
-            if not self._held:
-                self._hold(True)
-        elif not self._roomy.is_set():
-            self._roomy.set()
-        if self._held and size < RELEASE_BELOW:
-            self._hold(False)
+        self._flow.update(self.buffer.size)
         self._demultiplexer.judge_room(self)
 
-    def _hold(self, paused: bool) -> None:
+    def _pause(self, paused: bool) -> None:
+        if paused:
+            self._roomy.clear()
+        else:
+            self._roomy.set()
         session = self._demultiplexer.session
         if session.connected and session.has("flow") and self.buffer.end is None:
-            self._held = paused
             session.post(ProcessFlowParams(self.process_id, paused))
 
 

@@ -15,9 +15,9 @@ from typing import Literal
 from exec_server.client.events import Closed, Event, Exited, Failed, Gap, Output
 
 HOLD_FROM = 4 << 20
-"""Bytes that wait here from which the server is asked to hold the process."""
+"""Bytes that wait here above which the server is asked to hold the process."""
 RELEASE_BELOW = 1 << 20
-"""Bytes below which it is asked to go on."""
+"""Bytes at which it is asked to go on."""
 BOUND = 16 << 20
 """Bytes from which the connection is not read any more: where the server cannot hold a process, or does not."""
 EVENT_COST = 256
