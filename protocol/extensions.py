@@ -18,6 +18,7 @@ MEMBERS = (
     "sessionTtl",
     "limits",
     "record",
+    "terminalModes",
 )
 """Additions that are no request of their own; those that are have their name on their params."""
 

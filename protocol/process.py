@@ -145,6 +145,10 @@ class ProcessStartParams(ProcessRequest, frozen=True):
     limits: ResourceLimits | None = None
     record: bool | None = None
     """Record the terminal, or do not, whatever the server does otherwise."""
+    echo: bool = True
+    """Whether the terminal shows what is typed (ECHO)."""
+    raw: bool = False
+    """The terminal passes every byte on as it is, without lines, echo and signals (cfmakeraw(3))."""
     host: Name | None = None
     requirements: dict[str, Any] | None = None
 
@@ -174,6 +178,8 @@ class ProcessStartParams(ProcessRequest, frozen=True):
             raise ValueError("argv must not be empty")
         default_null(self, "rows", 24)
         default_null(self, "cols", 80)
+        default_null(self, "echo", True)
+        default_null(self, "raw", False)
 
 
 class OutputChunk(WireStruct, frozen=True, kw_only=True):

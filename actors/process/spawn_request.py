@@ -45,6 +45,8 @@ def spawn_request(params: ProcessStartParams, cwd: str, session_id: str) -> Laun
         pipe_stdin=params.pipe_stdin,
         rows=params.rows,
         cols=params.cols,
+        echo=params.echo,
+        raw=params.raw,
         arg0=params.arg0,
         limits=params.limits,
         sandbox=params.sandbox,

@@ -18,6 +18,8 @@ INHERIT = EnvPolicy(inherit="all", ignore_default_excludes=False, exclude=[], se
 EXTENSIONS = {
     "rows": "size",
     "cols": "size",
+    "echo": "terminalModes",
+    "raw": "terminalModes",
     "timeout": "timeouts",
     "idle_timeout": "timeouts",
     "closed_after_exit": "timeouts",
@@ -51,6 +53,10 @@ class StartOptions(RunOptions, total=False):
     """Whether it gets a terminal, of `rows` (24) by `cols` (80)."""
     rows: int | None
     cols: int | None
+    echo: bool | None
+    """False: the terminal does not show what is typed, as for a password."""
+    raw: bool | None
+    """True: the terminal passes every byte on as it is: lines may be longer than 4095 bytes, and ^C is no signal."""
     timeout: float | None
     """The server ends the process after this time,"""
     idle_timeout: float | None
@@ -99,6 +105,8 @@ def start_params(
         pipe_stdin=stdin == subprocess.PIPE and not tty,
         rows=24 if rows is None else rows,
         cols=80 if cols is None else cols,
+        echo=options.get("echo") is not False,
+        raw=bool(options.get("raw")),
         timeout_ms=_millis(options.get("timeout")),
         idle_timeout_ms=_millis(options.get("idle_timeout")),
         closed_after_exit_ms=_millis(options.get("closed_after_exit")),

@@ -53,6 +53,8 @@ class SpawnRequest(msgspec.Struct, frozen=True, gc=False):
     pipe_stdin: bool = False
     rows: int = 24
     cols: int = 80
+    echo: bool = True
+    raw: bool = False
     arg0: str | None = None
     pass_fds: tuple[int, ...] = ()
     """Descriptors of this process, above 2, that the child has under the same numbers."""
@@ -275,7 +277,7 @@ def _start_on_terminal(execution: Execution, request: SpawnRequest) -> Child:
     open_now: list[int] = []
     try:
         try:
-            master, name = open_master(request.rows, request.cols)
+            master, name = open_master(request.rows, request.cols, echo=request.echo, raw=request.raw)
             open_now.append(master)
             place = [os.dup(master)]  # keeps a number free for the pidfd
             open_now += place

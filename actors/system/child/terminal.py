@@ -6,6 +6,7 @@ import fcntl
 import os
 import struct
 import termios
+import tty
 from typing import Final
 
 from ptyprocess import PtyProcess
@@ -16,19 +17,30 @@ _DISABLED: Final = b"\0"
 """_POSIX_VDISABLE on Linux: no character has this function."""
 
 
-def open_master(rows: int, cols: int) -> tuple[int, bytes]:
+def open_master(rows: int, cols: int, *, echo: bool = True, raw: bool = False) -> tuple[int, bytes]:
     """A new terminal of this size: its master, non-blocking and close-on-exec from the start, and the path of
-    the other side. Raises OSError (ENOSPC: no terminal left).
+    the other side. Its modes are the usual ones, but for `echo` and `raw` (cfmakeraw(3)). Raises
+    OSError (ENOSPC: no terminal left).
     """
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
         (number,) = struct.unpack("I", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        if raw:
+            tty.setraw(master, termios.TCSANOW)
+        elif not echo:
+            _stop_echo(master)
     except BaseException:
         os.close(master)
         raise
     return master, b"/dev/pts/%d" % number
+
+
+def _stop_echo(master: int) -> None:
+    attributes = termios.tcgetattr(master)
+    attributes[3] &= ~(termios.ECHO | termios.ECHONL)
+    termios.tcsetattr(master, termios.TCSANOW, attributes)
 
 
 class Terminal(PtyProcess):

@@ -359,3 +359,17 @@ async def test_lines_that_are_too_long_are_cut_and_the_next_follow(one_client: E
     lines = [line async for line in process.stdout.lines(limit=1000, too_long="cut")]
     assert lines == ["first", "y" * 1000, "second", "z" * 1000]
     assert [line.missing for line in lines if isinstance(line, CutLine)] == [118_000, 2000]
+
+
+async def test_a_raw_terminal_takes_lines_of_any_length(one_client: ExecServerClient) -> None:
+    """Lost: what is behind the 4095th byte of a line, which a terminal drops unless it is raw."""
+    process = await one_client.start(["head", "-c", "6001"], tty=True, raw=True)
+    await process.write(b"a" * 6000 + b"\n")
+    assert await process.communicate() == (b"a" * 6000 + b"\n", b"")
+
+
+async def test_a_terminal_that_does_not_echo(one_client: ExecServerClient) -> None:
+    """Lost: a secret, which is on the screen before the program can switch that off."""
+    process = await one_client.start(sh("read secret; echo ${#secret}"), tty=True, echo=False)
+    await process.write(b"secret\n")
+    assert await process.communicate() == (b"6\r\n", b"")
