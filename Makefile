@@ -55,8 +55,8 @@ test-browser: $(VENV)/.installed
 web-vendor: $(VENV)/.installed
 	$(BIN)/python -m tests.web_vendor --renew
 
-test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+test-slow: $(VENV)/.installed # with the properties of the first tier, which tries a share of their examples
+	EXEC_SERVER_EXAMPLES=all $(BIN)/python -m pytest -m "slow or hypothesis" $(PYTEST_ARGS)
 
 # Mixed load for so many SECONDS; the figures are shown at the end.
 SECONDS ?= 600

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import number
+
 # No verdict hangs on how fast the machine is. And a change must not fail for an example that chance finds in
 # somebody else's room: CI tries the same ones each time; by hand and in the nightly job Hypothesis looks further.
 settings.register_profile(
     "here",
+    max_examples=number(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

@@ -25,6 +25,7 @@ from harness.history.log import HistoryLog
 from harness.history.record import Record, decode_record, dropped, encode_record
 from harness.history.storage import Storage
 from tests.harness.crashing_os import CrashingOs, Killed, running_on
+from tests.support.examples import examples
 from tests.support.program import ROOT
 
 LIMIT = 2000
@@ -228,7 +229,7 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
+TestAnyHistory.settings = settings(examples(50), stateful_step_count=20)
 
 
 def test_killed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

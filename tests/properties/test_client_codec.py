@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol import errors
@@ -17,12 +17,13 @@ from protocol.errors import ExecServerError, ParseError, received_error
 from protocol.methods import METHODS
 from protocol.session import Initialized
 from tests.properties.test_encodings import NOTIFICATIONS, PARAMS, RESULTS, structs
+from tests.support.examples import examples
 
 ENDS: list[tuple[Codec, ClientCodec]] = [(JSON, JSON_CLIENT), (MSGPACK, MSGPACK_CLIENT)]
 
 
 @given(PARAMS, st.integers(1, 2**62))
-@settings(max_examples=200)
+@examples(200)
 def test_a_server_reads_what_a_client_asks(named: tuple[str, Any], id: int) -> None:
     name, params = named
     for server, client in ENDS:
@@ -33,7 +34,7 @@ def test_a_server_reads_what_a_client_asks(named: tuple[str, Any], id: int) -> N
 
 
 @given(RESULTS, st.integers(1, 2**62))
-@settings(max_examples=200)
+@examples(200)
 def test_a_client_reads_results(result: Any, id: int) -> None:
     for server, client in ENDS:
         message = client.decode(server.encode_result(id, result))
@@ -43,7 +44,7 @@ def test_a_client_reads_results(result: Any, id: int) -> None:
 
 
 @given(st.one_of([structs(kind) for kind in NOTIFICATIONS]))
-@settings(max_examples=200)
+@examples(200)
 def test_a_client_reads_notifications(notification: Any) -> None:
     for server, client in ENDS:
         assert client.decode(server.encode_notification(notification)) == notification

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import msgspec
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol import json_strict
@@ -16,6 +16,7 @@ from protocol.errors import InvalidParams, ParseError
 from protocol.methods import METHODS
 from protocol.process import OutputChunk, ProcessOutput, ProcessReadResult, Stream
 from protocol.wire_types import Empty
+from tests.support.examples import examples
 
 IDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text())
 KEYS = st.one_of(st.text(max_size=4), st.sampled_from(["a", "b", ":", '":', ",", '"', "\\", "k" * 200]))
@@ -94,7 +95,7 @@ FRAGMENTS = st.lists(
 
 
 @given(FRAGMENTS)
-@settings(max_examples=300)
+@examples(300)
 def test_pieces_of_json_never_crash_the_decoder(message: bytes) -> None:
     """As for any bytes, but nearer to what gets past the first check."""
     refused(message)
@@ -113,7 +114,7 @@ def test_any_params_are_params_or_invalid_params(name: str, document: Any, data:
 
 
 @given(documents(), st.sampled_from(["params", "x"]), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_a_key_twice_anywhere_is_refused_and_nothing_else_is(document: Any, member: str, data: st.DataObject) -> None:
     """Two readers of one message could see different values; or a good message would be refused."""
     message = f'{{"id":1,"method":"m","{member}":{dump(document, data.draw)}}}'.encode()
@@ -123,7 +124,7 @@ def test_a_key_twice_anywhere_is_refused_and_nothing_else_is(document: Any, memb
 
 
 @given(documents(), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_both_scans_judge_alike(document: Any, data: st.DataObject) -> None:
     """Large messages go through another scan than small ones, and must be held to the same rules."""
     message = dump(Pairs([("a", document)]), data.draw).encode()

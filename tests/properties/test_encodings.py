@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import msgspec
 import pytest
-from hypothesis import example, given, reject, settings
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -29,6 +29,7 @@ from protocol.process import (
     ProcessSignalParams,
     ProcessWriteResult,
 )
+from tests.support.examples import examples
 
 WIRES: list[tuple[Codec, Any, Any]] = [
     (JSON, msgspec.json.encode, msgspec.json.decode),
@@ -105,7 +106,7 @@ RESULTS = st.sampled_from(sorted(METHODS)).flatmap(lambda name: structs(METHODS[
 
 
 @given(PARAMS, IDS)
-@settings(max_examples=400)
+@examples(400)
 def test_requests_are_the_same_in_both(named: tuple[str, Any], id: Any) -> None:
     """A request would be carried out with other params than were sent, on one of the encodings."""
     name, params = named
@@ -117,7 +118,7 @@ def test_requests_are_the_same_in_both(named: tuple[str, Any], id: Any) -> None:
 
 
 @given(RESULTS, IDS)
-@settings(max_examples=300)
+@examples(300)
 def test_results_are_the_same_in_both(result: Any, id: Any) -> None:
     """A client would read another answer than was given, whole or in pieces."""
     for codec, _, decode in WIRES:
@@ -130,7 +131,7 @@ def test_results_are_the_same_in_both(result: Any, id: Any) -> None:
 
 
 @given(st.one_of([structs(kind) for kind in NOTIFICATIONS]))
-@settings(max_examples=300)
+@examples(300)
 def test_notifications_are_the_same_in_both(notification: Any) -> None:
     """A client would hear another event than there was."""
     for codec, _, decode in WIRES:
@@ -193,7 +194,7 @@ REQUEST = b"\x83\xa2id\x01\xa6method\xa1m\xa6params"
 @example(b"\x81\xa1a\xa3\xed\xa0\x80")
 @example(b"\x81\xa3\xed\xa0\x80\xa1a")
 @example(b"\x81\xa1a\xcb\x7f\xf0\0\0\0\0\0\0")
-@settings(max_examples=1000)
+@examples(1000)
 def test_the_scan_refuses_what_it_must_and_nothing_else(message: bytes) -> None:
     """Two readers of one message could see different values; or a good message would be refused."""
     try:
@@ -211,7 +212,7 @@ def test_the_scan_refuses_what_it_must_and_nothing_else(message: bytes) -> None:
 
 
 @given(st.one_of(st.binary(max_size=60), PIECES, PIECES.map(lambda tail: REQUEST + tail)))
-@settings(max_examples=500)
+@examples(500)
 def test_any_bytes_are_a_message_or_a_parse_error(message: bytes) -> None:
     """One frame could take down a connection, or the loop with all of them."""
     try:

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from thespian.actors import ActorAddress, ActorTypeDispatcher, ThespianWatch
 
 from actors.engine.cell import Cell
 from actors.engine.runtime import Runtime
 from actors.engine.turns import TURN_SECONDS, VISIT_SECONDS
+from tests.support.examples import examples
 
 ROUNDING = 1e-9
 
@@ -103,7 +104,7 @@ crowds = st.lists(st.tuples(st.integers(1, 6), durations), min_size=2, max_size=
 
 
 @given(crowds)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_groups_with_mail_get_equal_time(crowd: list[tuple[int, float]]) -> None:
     """Lost: the server, to whoever opens a session with a thousand processes or sends requests that take long."""
     bench = Bench()
@@ -116,7 +117,7 @@ def test_groups_with_mail_get_equal_time(crowd: list[tuple[int, float]]) -> None
 
 
 @given(crowds, st.lists(st.tuples(st.integers(1, 4), durations), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_mail_without_end_does_not_shut_out_descriptors(
     crowd: list[tuple[int, float]], watching: list[tuple[int, float]]
 ) -> None:
@@ -158,7 +159,7 @@ def test_mail_without_end_does_not_shut_out_descriptors(
     st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), min_size=1, max_size=12),
     st.floats(1e-6, TURN_SECONDS / 10),
 )
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_mail_that_ends_goes_before_descriptors(watchers: list[tuple[int, int]], seconds: float) -> None:
     """Lost: the bound on what waits for a client that does not read, were its other children read before the word
     to stop has reached them."""

@@ -25,6 +25,7 @@ from protocol.filesystem import (
     WalkParams,
     WriteFileParams,
 )
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b", ".c", os.fsdecode(b"\xff")])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: os.path.join(*names))
@@ -118,7 +119,7 @@ def tree(root: Path) -> dict[str, object]:
 
 
 @given(OPERATIONS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_same_tree_as_by_plain_calls(operations: list[tuple[str, str, Any]]) -> None:
     """A file would be lost, half written or put elsewhere by some sequence that nobody thought of."""
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from protocol.output_log import SMALL, SMALL_COST, OutputLog
 from protocol.process import Stream
+from tests.support.examples import examples
 
 
 class Written(NamedTuple):
@@ -122,5 +123,5 @@ class LogAgainstList(RuleBasedStateMachine):
         assert log.first_retained_offset == (kept[0].offset if kept else None)
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+LogAgainstList.TestCase.settings = settings(examples(60), stateful_step_count=25)
 TestLogAgainstList = LogAgainstList.TestCase

@@ -23,6 +23,7 @@ from protocol.process import (
     ProcessOutput,
     ProcessReadResult,
 )
+from tests.support.examples import examples
 from tests.support.lone_process import Process, notifications, run_process
 from tests.support.random_printer import printed
 from tests.support.scripted import SCRIPTED_CHILD, ScriptedChildren
@@ -166,7 +167,7 @@ class Run:
             offset += len(each.chunk)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(SCRIPTS, st.booleans(), st.booleans())
 def test_events_are_in_order_and_whole_whatever_the_child_does(script: Any, tty: bool, held: bool) -> None:
     """Numbers 1, 2, 3 without a hole, the answer to start first, exited once, closed last, every byte once."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.session_world import ACTIONS, UNTIL_IDLE, Script, Step, play, script_of
+from tests.support.examples import examples
 
 OPEN: Step = ("open", (0, 0), UNTIL_IDLE)
 
@@ -182,7 +183,7 @@ ONCE_FAILED: dict[str, Script] = {
 }
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 1 << 16), st.lists(STEPS, max_size=25))
 def test_no_race_breaks_a_promise_to_a_client(seed: int, script: Script) -> None:
     """One answer a request, one connection a session, events in order and to their owner, nothing left behind."""

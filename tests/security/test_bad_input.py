@@ -25,6 +25,7 @@ from tests.security.attacker import BEFORE_UPGRADE, STDIO, UPGRADED, Attacker, S
 from tests.security.grammar import FRAMES, HEADS, MESSAGES, SCRATCH
 from tests.security.target import Target, confining, fill_scratch, scratch, table, target
 from tests.support.client import PATIENCE_S
+from tests.support.examples import number
 from tests.support.program import ROOT, command, launched
 
 # A payload may be long, and where one fails it is shown.
@@ -79,7 +80,7 @@ def bombard(attacked: Target, examples: int) -> None:
 def test_bad_input_harms_nobody(figures: Counters) -> None:
     """Lost: the server, or a connection that waits for ever, because of what one client has sent."""
     with target() as attacked:
-        bombard(attacked, 300)
+        bombard(attacked, number(300))
         state = asyncio.run(attacked.recovers())
     figures("bad input", [*table(attacked.hits), state])
 

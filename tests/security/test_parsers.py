@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.security.fuzz_parsers import PARSERS, seeds
 from tests.security.grammar import FRAMES, HEADS, MESSAGES
+from tests.support.examples import examples
 
 # A payload may be long, and where one fails it is shown.
 pytestmark = pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
@@ -28,7 +29,7 @@ def test_a_parser_keeps_its_promises_whatever_comes(parser: str) -> None:
     for seed in seeds(parser):
         PARSERS[parser](seed)
 
-    @settings(max_examples=150)
+    @examples(150)
     @given(STRATEGIES[parser])
     def parsed(data: bytes) -> None:
         PARSERS[parser](data)

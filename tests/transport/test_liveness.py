@@ -6,9 +6,10 @@ import socket
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from transport.liveness import GONE_AFTER, Liveness, TcpInfo, limit_retransmission_backoff, read_tcp_info
 
 INTERVAL = 10.0
@@ -80,7 +81,6 @@ times = st.lists(st.floats(0.1, 400), max_size=20)
 
 
 @given(st.floats(0.5, 200), times, times)
-@settings(deadline=None)
 def test_a_dead_peer_is_noticed_within_30_seconds(dies_at: float, looks: list[float], speaks: list[float]) -> None:
     """A laptop that lost its network frees its session in time, and not before it had its chance."""
     spoken = [moment for moment in speaks if moment < dies_at]
@@ -93,7 +93,7 @@ def test_a_dead_peer_is_noticed_within_30_seconds(dies_at: float, looks: list[fl
 
 
 @given(times, times)
-@settings(deadline=None, max_examples=50)
+@examples(50)
 def test_a_silent_peer_whose_kernel_answers_is_kept_and_pinged(looks: list[float], speaks: list[float]) -> None:
     """A stopped client may sleep as long as it likes; it is asked every ten seconds, no more and no less."""
     gone_at, pings = run(Peer(), 1000, looks, speaks)
@@ -104,14 +104,14 @@ def test_a_silent_peer_whose_kernel_answers_is_kept_and_pinged(looks: list[float
 
 
 @given(st.floats(0.5, 100), st.sampled_from([0.4, 5.0, 10.0, 119.0]), times)
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_a_slow_reader_is_kept(stops_at: float, probe_period: float, looks: list[float]) -> None:
     """A client whose window is closed for long keeps its session as long as its kernel answers probes."""
     assert run(Peer(stops_at=stops_at, probe_period=probe_period), 1200, looks)[0] is None
 
 
 @given(st.floats(0.5, 100), st.floats(0, 300), st.sampled_from([5.0, 10.0, 120.0]), times)
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_a_slow_reader_that_dies_is_noticed_by_its_probes(
     stops_at: float, lives_on: float, probe_period: float, looks: list[float]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exec_server.client.events import Closed, Event, Exited, Gap, Output
@@ -17,6 +17,7 @@ from protocol.process import (
     ProcessOutput,
     ProcessReadResult,
 )
+from tests.support.examples import examples
 
 ACTIONS = ("print", "print", "print", "exit", "close", "cut", "resume", "hear", "hear", "ask", "answer")
 
@@ -136,7 +137,7 @@ def play(actions: list[str], capacity: int, page: int) -> World:
 @example(["cut", "print", "print", "exit", "print", "print", "resume", "print", "ask", "hear", "answer"], 3, 1)
 @example(["cut", "exit", "print", "print", "resume", "ask", "answer", "close", "hear"], 1, 100)
 @example(["exit", "cut", "print", "resume", "close"], 1, 1)
-@settings(max_examples=500)
+@examples(500)
 def test_every_event_is_told_once_or_is_in_a_gap(actions: list[str], chunks: int, pages: int) -> None:
     """Lost: output, or trust in what is told to be missing."""
     play(actions, chunks * (SMALL + 7), pages * (SMALL + 7))

@@ -153,9 +153,11 @@ async def test_a_replay_shows_what_the_terminal_showed(tmp_path: Path) -> None:
     assert screen_of(await played_here(file)) == screen_of(seen)
 
 
-EDITORS = {"curses": [sys.executable, str(ROOT / "tests" / "full_screen.py")]}
+EDITORS = {"curses": [sys.executable, str(ROOT / "tests" / "support" / "full_screen.py")]}
 if vim := shutil.which("vim"):
     EDITORS["vim"] = [vim, "-u", "NONE", "-i", "NONE", "-n", "x.txt"]
+READY = {"curses": " full screen ", "vim": "~"}
+"""On the screen once it is the editor that reads, not the terminal, which echoes what is typed and may drop it."""
 TYPED = "ihello\rworld \u00e9\x1b:set number\r:split\r"
 
 
@@ -164,6 +166,7 @@ async def edit(server: Program, editor: str, folder: Path) -> bytes:
     environ = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color"}
     async with session(server.url) as client:
         process = await client.start("p", *EDITORS[editor], tty=True, cwd=str(folder), env=environ)
+        await client.until(lambda: READY[editor] in "".join(screen_of(process.output("pty"))))
         for keys in TYPED.partition("\x1b"):
             await process.write(keys.encode())
             await client.until(lambda: "world \u00e9" in "".join(screen_of(process.output("pty"))))

@@ -7,9 +7,10 @@ from itertools import pairwise
 from time import process_time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from transport.framing.lines import LineFramer
 
 LIMIT = 40
@@ -63,7 +64,7 @@ def expected(stream: bytes) -> tuple[list[bytes], str | None]:
 )
 @example([(b"a" * LIMIT, b"\r\n")], False, list(range(60)), [1])
 @example([(b"a" * LIMIT + b"\r", b"\r\n")], False, list(range(60)), [1])
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_any_split_gives_the_same_lines(
     parts: list[tuple[bytes, bytes]], open_end: bool, cuts: list[int], rooms: list[int]
 ) -> None:

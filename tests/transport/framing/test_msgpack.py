@@ -8,9 +8,10 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from transport.framing.msgpack import MessagePackFramer
 
 LIMIT = 60
@@ -74,7 +75,7 @@ def expected(stream: bytes) -> tuple[list[bytes], bool]:
 @example(b"\x80" * 20, [], [0, 1])
 @example(b"\x81\xa1a\xc4" + bytes([LIMIT - 5]) + bytes(LIMIT - 5), [3], [1])
 @example(b"\x81\xa1a\xc4" + bytes([LIMIT - 4]) + bytes(LIMIT - 4), [3], [1])
-@settings(max_examples=300)
+@examples(300)
 def test_any_split_gives_the_same_maps(stream: bytes, cuts: list[int], rooms: list[int]) -> None:
     """A request would be lost, doubled or cut because of how the pipe delivered it."""
     assert read(stream, cuts, rooms) == expected(stream)

@@ -6,12 +6,13 @@ from collections import deque
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from websockets.frames import Opcode
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 
+from tests.support.examples import examples
 from tests.transport.support import frame_head, masked_frame
 from transport.framing.websocket import WebSocketFramer, frame_header
 
@@ -94,7 +95,7 @@ def unmask(frame: bytes) -> bytes:
 @example(masked_frame(0x02, b"a" * LIMIT) + masked_frame(0x80, b"b"), [], [1])
 @example(masked_frame(0x01, b"a") + masked_frame(0x89, b"p") + masked_frame(0x80, b"b"), [], [0])
 @example(masked_frame(0x01, b"") + masked_frame(0x00, b"") + masked_frame(0x80, b""), [1, 7, 13], [1])
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_agrees_with_the_library(stream: bytes, cuts: list[int], rooms: list[int]) -> None:
     """A rule of RFC 6455 broken here would let a bad client in, or cut a good one off."""
     messages, controls, failure = read(pieces(stream, cuts), rooms)
@@ -114,14 +115,14 @@ def test_agrees_with_the_library(stream: bytes, cuts: list[int], rooms: list[int
 
 
 @given(streams, st.lists(st.integers(0, 4000), max_size=20), st.lists(st.integers(0, 2), min_size=1, max_size=4))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_split_does_not_matter(stream: bytes, cuts: list[int], rooms: list[int]) -> None:
     """What a client says must not depend on how the network cuts it, or on when the server has room."""
     assert read(pieces(stream, cuts), rooms) == read([stream])
 
 
 @given(legal_texts, st.lists(st.integers(0, 4000), max_size=8))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_messages_come_out_as_they_went_in(messages: list[tuple[bool, list[str]]], cuts: list[int]) -> None:
     """No byte of a request is lost or changed, whole or fragmented, cut inside a character or not."""
     stream = b""
