@@ -25,36 +25,36 @@ class Answers(Part):
         answered: Callable[[], object],
     ) -> None:
         super().__init__(actor)
-        self._pending = pending
-        self._outbox = outbox
+        self.pending = pending
+        self.outbox = outbox
         self._dialect = dialect
         self._answered = answered
         self.events_wanted = True
         """Whether the client is still told what it has not asked for."""
 
     def receiveMsg_Answer(self, message: Answer, sender: Address) -> None:
-        request = self._pending.settle(message.token, None)
+        request = self.pending.settle(message.token, None)
         if request is None:
             return
         try:
             result = message.result
             if isinstance(result, ProcessWriteResult):
                 result = self._dialect.write_answer(result, request.process_id or "")
-            self._outbox.put_result(request.request_id, result)
+            self.outbox.put_result(request.request_id, result)
         except ExecServerError as error:
-            self._outbox.put_error(request.request_id, error)
+            self.outbox.put_error(request.request_id, error)
         self._answered()
 
     def receiveMsg_Notify(self, message: Notify, router: Address) -> None:
         if self.events_wanted:
-            self._outbox.put_notification(message.notification)
+            self.outbox.put_notification(message.notification)
 
     def receiveMsg_ProcessLost(self, message: ProcessLost, router: Address) -> None:
-        self.void(self._pending.void_with_process(message), why(message))
+        self.void(self.pending.void_with_process(message), why(message))
         self._answered()
 
     def receiveMsg_ServiceLost(self, message: ServiceLost, sender: Address) -> None:
-        self.void(self._pending.void_with_service(message), why(message))
+        self.void(self.pending.void_with_service(message), why(message))
         self._answered()
 
     def void(self, tokens: list[int], reason: str) -> None:
@@ -64,6 +64,6 @@ class Answers(Part):
 
     def refuse(self, token: int, error: ExecServerError) -> None:
         """Answer one request, if it still waits, with an error."""
-        request = self._pending.settle(token, str((error.data or {}).get("kind", error.code)))
+        request = self.pending.settle(token, str((error.data or {}).get("kind", error.code)))
         if request is not None:
-            self._outbox.put_error(request.request_id, error)
+            self.outbox.put_error(request.request_id, error)

@@ -47,10 +47,9 @@ from protocol.process import ProcessScreenParams, ProcessStartParams
 from protocol.requests import Params
 from protocol.session import InitializeParams
 from transport.answers import Answers
-from transport.input_end import Input, InputEnd
+from transport.input_end import PROGRESS, InputEnd
 from transport.interface import (
     Drained,
-    InputEnded,
     MessagesArrived,
     ProbeAnswered,
     Transport,
@@ -68,13 +67,10 @@ TAKEN_BYTES = 1 << 20
 """Bytes of messages after which others have their turn, too: decoding takes about a millisecond for so many."""
 READS_AT_ONCE = 8
 """Reads and snapshots of one client that may be out for an answer at once: each may bring all that is kept."""
-CLOSE_NORMAL = 1000
 CLOSE_GOING_AWAY = 1001
 CLOSE_POLICY = 1008
 CLOSE_FAULT = 1011
 INITIALIZE = "initialize"
-REPORT_S = 2.0
-"""How long after something was carried the router is told, where it is measured, in seconds."""
 
 
 class Open(msgspec.Struct, frozen=True, gc=False):
@@ -117,7 +113,7 @@ class BridgeActor(BaseActor):
     """One client connection."""
 
     opens_with = Open
-    parts: ClassVar[dict[str, type[Part]]] = {"_answers": Answers}
+    parts: ClassVar[dict[str, type[Part]]] = {"_answers": Answers, "_input": InputEnd}
 
     _transport: Transport
     _router: Address
@@ -147,19 +143,13 @@ class BridgeActor(BaseActor):
         self._settings = settings = message.settings
         self._codec = codec_of(transport.subprotocol)
         self._dialect = Dialect(transport.subprotocol)
-        report_later = partial(self.deadlines.set, "report", REPORT_S, self._report)
-        self._observer = observer_of(settings.measure, message.tracer, report_later)
+        tell = partial(self.send, self._router)
+        self._observer = observer_of(settings.measure, message.tracer, self.deadlines, tell)
         self._pending = PendingRequests(settings.max_pending_bytes, self._observer)
         self._outbox = Outbox(transport, self._codec, self._observer, settings.outbound_high_water, self._congestion)
         self._answers = Answers(self, self._pending, self._outbox, self._dialect, self._answered)
-        self._input = InputEnd(
-            self.deadlines,
-            settings.end_of_input_grace,
-            self._flush_waits,
-            self._close_if_over,
-            lambda: self._outbox.progress,
-            self._give_up,
-        )
+        grace_s = settings.end_of_input_grace
+        self._input = InputEnd(self, transport, self._answers, grace_s, self._take, self._flush_waits, self._close)
         if transport.resumable:  # else there is one client, and it keeps nobody out
             self.deadlines.set(INITIALIZE, settings.initialize_timeout, self._initialize_is_late)
         self._take()
@@ -183,7 +173,6 @@ class BridgeActor(BaseActor):
             if not messages:
                 self._taking = Taking.NOTHING_LEFT
                 self._input.all_taken()
-                self._end_if_answered()
                 return
             self._receive(messages[0])
             taken += len(messages[0])
@@ -297,7 +286,7 @@ class BridgeActor(BaseActor):
         """There may be room for more requests."""
         if self._taking is Taking.BOUNDED and self._pending.reads <= READS_AT_ONCE // 2:
             self._take()
-        self._end_if_answered()
+        self._input.check()
 
     def receiveMsg_SessionLost(self, message: SessionLost, router: Address) -> None:
         self._answers.void(self._pending.tokens(), "the actor of this session ended unexpectedly")
@@ -315,42 +304,13 @@ class BridgeActor(BaseActor):
         self._outbox.drained()
         if not self._outbox.congested:
             self._take()
-            self._close_if_over()
-
-    def _report(self) -> None:
-        """Tell the router what was carried since it was last told."""
-        report = self._observer.report()
-        if report is not None:
-            self.send(self._router, report)
+            self._input.check()
 
     # -- the end of the connection ------------------------------------------------------------------------------
-
-    def receiveMsg_InputEnded(self, message: InputEnded, sender: Address) -> None:
-        """Carry out what was read, answer the waits with what there is, then close."""
-        if message.reason:
-            log.warning("%s: the input is broken: %s", self._transport.peer, message.reason, extra=self.about())
-        self._input.ended()
-        self._take()
 
     def _flush_waits(self) -> None:
         if self._session is not None:
             self.send(self._session, FlushWaits(self.myAddress, self._session_id or ""))
-
-    def _end_if_answered(self) -> None:
-        if not self._pending:
-            self._input.answered()
-
-    def _close_if_over(self) -> None:
-        """All is answered: close, unless the client has some of it to take first."""
-        if self._input.state is Input.OVER:
-            self._answers.events_wanted = False
-            if not self._outbox.congested:
-                self._close(CLOSE_NORMAL, "end of input")
-
-    def _give_up(self) -> None:
-        if self._phase not in ENDING:
-            self._close(CLOSE_NORMAL, "end of input")
-            self._transport.abort("the output was not read in time after the end of the input")
 
     def _initialize_is_late(self) -> None:
         seconds = self._settings.initialize_timeout
@@ -378,6 +338,7 @@ class BridgeActor(BaseActor):
     def _end(self) -> None:
         """From here on nothing is answered."""
         self._phase = Phase.CLOSING
+        self.deadlines.cancel(PROGRESS)
         self._answers.events_wanted = False
         self._pending.abandon()
         self._outbox.clear()
@@ -395,7 +356,7 @@ class BridgeActor(BaseActor):
             self._phase = Phase.GONE
             ends = not self._transport.resumable or self._dialect.session_ends_with_connection
             self.send(self._router, BridgeClosed(self._session_id, ends))
-            self._report()
+            self._observer.report()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: Address) -> None:
         self._close(CLOSE_GOING_AWAY, "the server is shutting down")

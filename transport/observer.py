@@ -9,9 +9,13 @@ from typing import Any, Protocol
 import msgspec
 
 from actors.base.counters import Histogram
+from actors.base.deadlines import Deadlines
 from actors.base.messages import TrafficReport
 from protocol.envelope import Trace
 from transport.tracing import Tracer
+
+REPORT_S = 2.0
+"""How long after something was carried it is reported, where it is counted, in seconds."""
 
 
 class Observed(msgspec.Struct, frozen=True, gc=False):
@@ -40,8 +44,8 @@ class Observer(Protocol):
     def abandon(self, request: Observed | None) -> None:
         """It will not be answered: its connection is gone."""
 
-    def report(self) -> TrafficReport | None:
-        """What was carried since the last report; None where nobody counts."""
+    def report(self) -> None:
+        """Tell what was carried since the last report, where it is counted."""
 
 
 class NoObserver:
@@ -62,28 +66,29 @@ class NoObserver:
     def abandon(self, request: Observed | None) -> None:
         pass
 
-    def report(self) -> TrafficReport | None:
-        return None
+    def report(self) -> None:
+        pass
 
 
 class TrafficObserver:
-    """Counts, and tells the `tracer`, if any. `report_later` is called when there is something new to report."""
+    """Counts, and tells the `tracer`, if any. `tell` is called with what was carried, REPORT_S after some was."""
 
-    def __init__(self, tracer: Tracer | None, report_later: Callable[[], object]) -> None:
+    def __init__(self, tracer: Tracer | None, deadlines: Deadlines, tell: Callable[[TrafficReport], object]) -> None:
         self._tracer = tracer
-        self._report_later = report_later
+        self._deadlines = deadlines
+        self._tell = tell
         self._received = 0
         self._sent = 0
         self._durations: dict[str, Histogram] = {}
 
     def received(self, size: int) -> None:
         if not self._received and not self._sent:
-            self._report_later()
+            self._deadlines.set("report", REPORT_S, self.report)
         self._received += size
 
     def sent(self, size: int) -> None:
         if not self._received and not self._sent:
-            self._report_later()
+            self._deadlines.set("report", REPORT_S, self.report)
         self._sent += size
 
     def begin(self, method: str, trace: Trace | None) -> Observed | None:
@@ -103,17 +108,18 @@ class TrafficObserver:
         if request is not None:
             self._end_span(request, "connectionClosed")
 
-    def report(self) -> TrafficReport | None:
-        report = TrafficReport(self._received, self._sent, self._durations)
+    def report(self) -> None:
+        self._tell(TrafficReport(self._received, self._sent, self._durations))
         self._received = self._sent = 0
         self._durations = {}
-        return report
 
     def _end_span(self, request: Observed, error: str | None) -> None:
         if self._tracer is not None and request.span is not None:
             self._tracer.end(request.span, error)
 
 
-def observer_of(measure: bool, tracer: Tracer | None, report_later: Callable[[], object]) -> Observer:
+def observer_of(
+    measure: bool, tracer: Tracer | None, deadlines: Deadlines, tell: Callable[[TrafficReport], object]
+) -> Observer:
     """The observer of a connection to a server that measures or not, and traces or not."""
-    return TrafficObserver(tracer, report_later) if measure or tracer is not None else NoObserver()
+    return TrafficObserver(tracer, deadlines, tell) if measure or tracer is not None else NoObserver()
