@@ -76,7 +76,7 @@ class Accounts(Part):
             error = refused
         else:
             self._counters.count(self._counters.starts, "tty" if message.tty else "pipe")
-        self.send(session, Reservation(message.process_id, error))
+        self.send(session, Reservation(message.process_id, message.token, error))
 
     def receiveMsg_CancelReservation(self, message: CancelReservation, session: Address) -> None:
         self._counters.failed_starts += 1

@@ -109,10 +109,12 @@ class Processes(Part):
         maximum = facts.settings.max_processes_per_session
         if self._running == near(maximum):
             self.send(facts.router, NearLimit("max_processes_per_session", self._running, maximum))
-        self.send(facts.router, ReserveProcess(facts.session_id, params.process_id, params.tty))
+        self.send(facts.router, ReserveProcess(facts.session_id, params.process_id, call.token, params.tty))
 
     def receiveMsg_Reservation(self, message: Reservation, router: Address) -> None:
-        entry = self._entries[message.process_id]
+        entry = self._entries.get(message.process_id)
+        if entry is None or entry.state is not State.RESERVING or entry.call.token != message.token:
+            return  # its actor was lost meanwhile, and its place with it
         if message.error is None and self._facts.is_audited:
             entry.state = State.AUDITING
             line = audit.starting(self._facts.session_id, entry.params, entry.cwd, entry.by)

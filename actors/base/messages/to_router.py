@@ -100,11 +100,14 @@ class Idle(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReserveProcess(msgspec.Struct, frozen=True, gc=False):
-    """ConnectionActor to router, before it makes a ProcessActor: is there room for one more? Answered with
-    Reservation."""
+    """ConnectionActor to router, before a child is spawned: is there room for one more? Answered with Reservation.
+
+    `token` is that of the request, which tells two processes of one id apart.
+    """
 
     session_id: str
     process_id: str
+    token: int
     tty: bool = False
 
 

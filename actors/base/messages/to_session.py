@@ -35,6 +35,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     """Router to ConnectionActor: the process may start, and is counted; or not, and why."""
 
     process_id: str
+    token: int
     error: ExecServerError | None
 
 
