@@ -6,6 +6,9 @@ BASE ?= origin/main
 PYTEST_ARGS ?=
 REAL_CLIENT_ARGS ?=
 
+# The tests start hundreds of programs and import in four processes: each would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-real-client test-web test-browser web-vendor test-mcp mcp-figures test-slow soak fuzz flaky lint types imports check bench clean
 
 $(VENV)/.program: pyproject.toml # what the program needs, and no more

@@ -43,7 +43,10 @@ class UnreadOutput:
 class RunningCommand:
     """A command from its Begin to its End, both of which it tells. `follow` runs as a task of its owner's."""
 
-    def __init__(self, begin: Begin, client: ExecServerClient, process: Process, tell: Callable[[Event], None]) -> None:
+    def __init__(
+        self, begin: Begin, client: ExecServerClient, process: Process, began: float, tell: Callable[[Event], None]
+    ) -> None:
+        """`began`: when its start was asked for, in the loop's time."""
         self.begin = begin
         self.process = process
         self.finished = asyncio.Event()
@@ -57,7 +60,7 @@ class RunningCommand:
         self._client = client
         self._tell = tell
         self._loop = asyncio.get_running_loop()
-        self._began = self._loop.time()
+        self._began = began
         self._received = 0
         self._characters: dict[Stream, WholeCharacters] = {}
         self._told = HeadTail(RETAINED_BYTES // 2, RETAINED_BYTES // 2)

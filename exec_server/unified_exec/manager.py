@@ -248,7 +248,7 @@ class UnifiedExec:
             self._tell(End(begin.call_id, begin.process_id, None, failure, self._now() - began, 0))
             self._table.release(begin.process_id)
             raise
-        command = RunningCommand(begin, self.environment.processes, process, self._tell)
+        command = RunningCommand(begin, self.environment.processes, process, began, self._tell)
         self._table.settle(command)
         self._followed.add(command)
         self._run(self._follow(command))

@@ -7,7 +7,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +27,27 @@ from harness.tools.metrics import ToolCounters
 from harness.tools.shell import COUNTER, ExecCommand, snapshot_text
 from protocol.sandbox import Sandbox
 from tests.support.managed import entry, managed
-from tests.support.program import marker, program, running
+from tests.support.program import Program, marker, program, running
 
 pytestmark = pytest.mark.anyio
 Json = dict[str, Any]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Program]:
+    with program() as started:
+        yield started
+
+
 @pytest.fixture(params=["local", "server"])
-async def environment(request: pytest.FixtureRequest) -> AsyncIterator[Environment]:
+async def environment(request: pytest.FixtureRequest, server: Program) -> AsyncIterator[Environment]:
     """A machine in this process, and one behind a WebSocket: the tools are the same."""
     if request.param == "local":
         async with Environment.create("local") as here:
             yield here
     else:
-        with program() as server:
-            async with Environment.create(server.url) as there:
-                yield there
+        async with Environment.create(server.url) as there:
+            yield there
 
 
 class Machine:

@@ -480,7 +480,7 @@ async def test_output_that_was_lost_is_counted() -> None:
         Output("p", 10, "stdout", 1007, b"after"),
         Failed("p", "it is gone", "processLost"),
     )
-    command = RunningCommand(Begin("c", 1000, "x", None, False), None, told, events.append)  # type: ignore[arg-type]
+    command = RunningCommand(Begin("c", 1000, "x", None, False), None, told, 0.0, events.append)  # type: ignore[arg-type]
     await command.follow()
     taken = command.take(100)
     assert (taken.text, taken.omitted_bytes, taken.total_bytes) == ("before after", 1000, 1012)
