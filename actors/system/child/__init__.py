@@ -8,9 +8,9 @@ What can be promised about the processes that a command starts:
   parents.
 * Killing a command (`Child.kill_tree`) ends its group and every descendant that is linked to it, carries its
   cookie, or is in a session that was seen to be its. Sessions, double forks and daemons make no difference: all
-  are stopped before any is killed, so none escapes by forking. What can escape is a process that has removed
-  its cookie, and whose parents have died, and whose session is younger than a sweep
-  (`descendants.SWEEP_PERIOD`, two seconds).
+  are stopped before any is killed. What can escape is a process that has lost its cookie (also through a login of
+  su(1), by pam_limits), and whose parents have died, and whose session no sweep saw while they lived
+  (`descendants.SWEEP_PERIOD`, two seconds); and a chain of processes of which each forks and exits at once.
 * The server program is a subreaper: what lost its parent becomes its child, and ends at the latest with the
   server (`process_setup.kill_everything`), attributed or not. In a program that merely runs a server inside
   itself such a process goes to init, and is looked for among all processes when its command is killed; there a
@@ -18,7 +18,7 @@ What can be promised about the processes that a command starts:
 * If the server is killed with SIGKILL, the guardian ends within about a second every command's session, every
   session that a sweep or the search for orphans has found, whatever carries the server's cookie, and what is
   linked to any of them then. The exception is as above.
-* With a cgroup v2 of the server's own there are no exceptions: at the server's end, by itself or by SIGKILL,
+* With a cgroup v2 of the server's own, and a guardian that runs: at the server's end, by itself or by SIGKILL,
   everything in the cgroup ends, within some 10 ms. Only a process that may write to another cgroup (root, in
   general) can have left it. The kill of one single command is the same with and without a cgroup.
 * If the server and the guardian are both killed within the same instant, nothing is left to kill: only a
