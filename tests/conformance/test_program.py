@@ -98,19 +98,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_listen_urls_that_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listen_urls_that_are_refused(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Status 1 and one line on stderr; no port is open to strangers by mistake."""
     assert serve(["--listen", url]) == 1
-    told = capsys.readouterr()
+    told = capfd.readouterr()
     assert told.out == ""
     assert told.err.startswith(f"Error: {REFUSED[url]}")
     assert told.err.count("\n") == 1
 
 
-def test_concurrent_requests_must_be_positive(capsys: pytest.CaptureFixture[str]) -> None:
+def test_concurrent_requests_must_be_positive(capfd: pytest.CaptureFixture[str]) -> None:
     """The flag is accepted for old scripts, and still checked."""
     assert serve(["--concurrent-requests", "0"]) == 2
-    assert "--concurrent-requests" in capsys.readouterr().err
+    assert "--concurrent-requests" in capfd.readouterr().err
 
 
 async def test_a_port_that_is_taken() -> None:

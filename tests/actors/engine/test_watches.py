@@ -314,9 +314,16 @@ def test_the_last_actor_to_watch_a_descriptor_has_it(run):
         new = engine.newPrimaryActor(Script, None, None)
         reader, writer = os.pipe()
         chunks, done = [], asyncio.get_running_loop().create_future()
+        handed_over = asyncio.get_running_loop().create_future()
+
+        def take_over(actor, sender):
+            handed_over.set_result(None)
+            return watcher(reader, chunks, done)(actor, sender)
+
         engine.post(old, watcher(reader, [], None))
-        engine.post(new, watcher(reader, chunks, done))
+        engine.post(new, take_over)
         engine.post(old, ActorExitRequest())
+        await handed_over  # until then it is the old one that may read
         os.write(writer, b"abc")
         os.close(writer)
         await asyncio.wait_for(done, 5)

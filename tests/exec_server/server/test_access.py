@@ -84,11 +84,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_what_the_server_does_not_start_with(
-    files: Path, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    files: Path, flags: list[str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Lost: certainty that what was meant to be locked is locked; why not, in upstream's words."""
     assert serve(["--listen", "ws://127.0.0.1:0", *flags]) == 1
-    told = capsys.readouterr()
+    told = capfd.readouterr()
     assert (told.out, told.err) == ("", f"Error: {said}\n")
 
 
