@@ -20,6 +20,8 @@ from tests.support.program import Program, eventually, program
 
 pytestmark = pytest.mark.anyio
 
+OLD, NEW = "an-old-token-of-some-length", "a-new-token-of-some-length"  # shorter ones are warned of
+
 SETTINGS = """
 ws_auth = "capability-token"
 ws_token_file = "{folder}/token"
@@ -54,7 +56,7 @@ class Hup:
 
 @contextmanager
 def reloading(folder: Path) -> Iterator[Hup]:
-    (folder / "token").write_text("old")
+    (folder / "token").write_text(OLD)
     (folder / "c.toml").write_text(SETTINGS.format(folder=folder))
     with (folder / "stderr").open("wb") as stderr, program("--config", str(folder / "c.toml"), stderr=stderr) as server:
         yield Hup(server, folder)
@@ -63,17 +65,17 @@ def reloading(folder: Path) -> Iterator[Hup]:
 async def test_connections_end_whose_token_is_no_longer_good(tmp_path: Path) -> None:
     """Lost: a way to throw somebody out; or everybody's sessions, each time that a setting changes."""
     with reloading(tmp_path) as hup:
-        async with hup.client("old") as client:
+        async with hup.client(OLD) as client:
             await hup.reload("reloaded; 0 connections ended")
             assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
-            hup.write(token="new")
+            hup.write(token=NEW)
             await hup.reload("reloaded; 1 connections ended")
             await asyncio.wait_for(client.lost.wait(), 30)
             assert client.link.socket.close_code == 1008
         with pytest.raises(InvalidStatus):
-            async with hup.client("old"):
+            async with hup.client(OLD):
                 pass
-        async with hup.client("new") as client:
+        async with hup.client(NEW) as client:
             await hup.reload("reloaded; 0 connections ended")
             assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
         said = hup.stderr.read_text()
@@ -83,7 +85,7 @@ async def test_connections_end_whose_token_is_no_longer_good(tmp_path: Path) -> 
 async def test_limits_hold_for_sessions_that_are_there(tmp_path: Path) -> None:
     """Lost: a limit, for whoever was there before it."""
     with reloading(tmp_path) as hup:
-        async with hup.client("old") as client:
+        async with hup.client(OLD) as client:
             await client.start("first", "/bin/sleep", "1000")
             hup.write("max_processes_per_session = 1\n")
             await hup.reload("reloaded")
@@ -95,13 +97,13 @@ async def test_a_mistake_changes_nothing(tmp_path: Path) -> None:
     """Lost: a server that runs, to a typing error."""
     with reloading(tmp_path) as hup:
         for wrong in ("max_procesess_per_session = 1\n", "session_ttl = -1\n", "\nretain_head =", 'tls_cert = "/x"\n'):
-            hup.write(wrong, token="new")
+            hup.write(wrong, token=NEW)
             said = await hup.reload("nothing was reloaded: ")
             assert said.count("\n") == 1
         os.unlink(tmp_path / "token")
         hup.write()
         assert "failed to read websocket auth secret" in await hup.reload("nothing was reloaded: ")
-        async with hup.client("old") as client:
+        async with hup.client(OLD) as client:
             assert (await client.run("echo", "/bin/echo", "hi")).stdout == b"hi\n"
 
 
