@@ -66,7 +66,7 @@ class HandleQueue:
     def _finish_off(self) -> None:
         for call in self.waiting:
             try:
-                self.handle.carry_out(call.params)  # type: ignore[arg-type]  # only such are sent to a handle  # type: ignore[arg-type]  # only such are sent to a handle
+                self.handle.carry_out(call.params)  # type: ignore[arg-type]  # only such are sent to a handle
             except ExecServerError as error:
                 log.info("%s after the end of its session failed: %s", call.params.METHOD, error.message)
         try:

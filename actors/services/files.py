@@ -310,7 +310,7 @@ def carry_out_for(lane: HandleQueue | None, call: Call, room: int | None) -> Wir
     """
     params = call.params
     if lane is not None and to_enforce(getattr(params, "sandbox", None)) is None:
-        return lane.handle.carry_out(params)  # type: ignore[arg-type]  # only such name a handle  # type: ignore[arg-type]  # only such name a handle
+        return lane.handle.carry_out(params)  # type: ignore[arg-type]  # only such name a handle
     if isinstance(params, WatchMissingParams):
         return WatchMissingResult(Watch(params).is_pending())
     return carry_out(params, room)
