@@ -27,8 +27,9 @@ NOWHERE = "/proc/none"
 FILLERS = ("/.", "*?", '\\"', "é")
 LARGE = 4 << 20
 """Bytes, about, of a member that the schema does not bound; and of a list, whatever its elements."""
-BOUND_S = 0.3
-"""CPU time of a handler: what one parse of tens of MiB may take (docs/security.md)."""
+BOUND_S = 1.0
+"""CPU seconds of one handler. On a quiet machine the slowest takes a fifth of that, on a busy one a third; what is not
+linear takes many."""
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
